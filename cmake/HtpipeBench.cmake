@@ -1,0 +1,12 @@
+# One program per bench/*.cc; `ninja benchmarks` builds them, `./dev bench` runs them.
+file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.cc)
+add_custom_target(benchmarks)
+foreach(source IN LISTS bench_sources)
+  cmake_path(GET source STEM stem)
+  add_executable(${stem} EXCLUDE_FROM_ALL "${source}")
+  target_link_libraries(${stem} PRIVATE htpipe_pipeline)
+  target_compile_definitions(${stem} PRIVATE HTPIPE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_compile_options(${stem} PRIVATE ${HTPIPE_WARNINGS})
+  set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+  add_dependencies(benchmarks ${stem})
+endforeach()

@@ -1,0 +1,21 @@
+# Fuzz targets, one per fuzz/*_fuzz.cc; `ninja fuzzers` builds them.
+# With HTPIPE_SANITIZE=fuzzer (clang) they are libFuzzer programs; else fuzz/plain_driver.cc runs the files given to it.
+# Either kind runs fuzz/corpus/NAME/ as a test.
+add_custom_target(fuzzers)
+file(GLOB fuzz_sources CONFIGURE_DEPENDS fuzz/*_fuzz.cc)
+foreach(source IN LISTS fuzz_sources)
+  cmake_path(GET source STEM stem)
+  add_executable(${stem} EXCLUDE_FROM_ALL "${source}")
+  target_link_libraries(${stem} PRIVATE htpipe_pipeline)
+  target_compile_options(${stem} PRIVATE ${HTPIPE_WARNINGS})
+  set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+  if(HTPIPE_SANITIZE STREQUAL "fuzzer")
+    target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${stem} PRIVATE fuzz/plain_driver.cc)
+  endif()
+  add_dependencies(fuzzers ${stem})
+  if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/fuzz/corpus/${stem}")
+    add_test(NAME ${stem} COMMAND ${stem} -runs=0 "${CMAKE_SOURCE_DIR}/fuzz/corpus/${stem}")
+  endif()
+endforeach()

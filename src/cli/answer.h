@@ -1,0 +1,59 @@
+// What a command gives back, and the command line that it was called with, as plain data.
+// Invariant: commands never print; main shows the answer as text or as one JSON document.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace htpipe::cli {
+
+/// Flags that every command has, on either side of the verb.
+struct GlobalOptions {
+  int verbose = 0;  ///< 1 = what each stage does, 2 = debugging
+  bool quiet = false;
+  bool json = false;
+  bool no_color = false;
+};
+
+/// A parsed command line.
+struct Arguments {
+  GlobalOptions global;
+  std::string verb;
+  std::string subject;               ///< explain: the code; run: the pipeline file; info: the file
+  std::vector<std::string> targets;  ///< -t, as typed
+  std::filesystem::path output;      ///< -o
+  bool dry_run = false;
+  bool force = false;
+  bool graph = false;
+  bool dependencies = false;
+  std::string precision = "int8";
+};
+
+/// The result of a command that ran to its end. A failed gate is such a result, with exit code 3.
+struct Answer {
+  Answer();
+  Answer(Answer&&) noexcept;
+  Answer& operator=(Answer&&) noexcept;
+  ~Answer();
+
+  std::unique_ptr<Json> json;  ///< never null
+  std::string text;            ///< for people; ends with a line feed
+  std::string brief;           ///< all that -q shows; usually a path or nothing
+  int exit_code = 0;
+  std::string failure;         ///< last line on stderr when exit_code is not 0
+};
+
+/// The commands, one file each.
+Result<Answer> run(const Arguments& arguments);
+Result<Answer> explain(const Arguments& arguments);
+Result<Answer> doctor(const Arguments& arguments);
+Result<Answer> info(const Arguments& arguments);
+Result<Answer> targets(const Arguments& arguments);
+Result<Answer> version(const Arguments& arguments);
+
+}  // namespace htpipe::cli

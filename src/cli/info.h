@@ -1,0 +1,25 @@
+// The two halves of `htpipe info`: models of ours and artifacts of the vendor's.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "cli/answer.h"
+
+namespace htpipe::cli {
+
+using OpCounts = std::map<std::string, std::int64_t>;
+
+/// .pt2 and .htir.
+Result<Answer> info_model(const Arguments& arguments, bool is_text);
+/// .dlc and .bin. Errors: those of the vendor's reader.
+Result<Answer> info_dlc(const std::filesystem::path& path);
+Result<Answer> info_context(const std::filesystem::path& path);
+
+/// "Conv2d 8, Reshape 1": the most frequent first.
+[[nodiscard]] std::string to_text(const OpCounts& counts);
+[[nodiscard]] Json to_json(const OpCounts& counts);
+
+}  // namespace htpipe::cli

@@ -1,0 +1,131 @@
+#include "export/qnn_lowering.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace htpipe {
+namespace {
+
+qnn::ParamSpec list_param(std::string_view name, const std::vector<std::int64_t>& values, bool pairs) {
+  std::vector<std::uint32_t> numbers;
+  for (const std::int64_t value : values) numbers.push_back(static_cast<std::uint32_t>(value));
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  const Shape shape = pairs ? Shape{count / 2, 2} : Shape{count};
+  return {std::string(name), Tensor::from<std::uint32_t>({DType::kU32, shape, std::nullopt}, numbers)};
+}
+
+Result<qnn::ParamSpec> lower_param(const ParamLowering& lowering, const Attribute& value) {
+  const std::string name(lowering.param);
+  switch (lowering.kind) {
+    case ParamKind::kBool: return qnn::ParamSpec{name, std::get<bool>(value)};
+    case ParamKind::kU32: return qnn::ParamSpec{name, static_cast<std::uint32_t>(std::get<std::int64_t>(value))};
+    case ParamKind::kF32: return qnn::ParamSpec{name, std::get<float>(value)};
+    case ParamKind::kU32List: return list_param(name, std::get<std::vector<std::int64_t>>(value), false);
+    case ParamKind::kU32Pairs: return list_param(name, std::get<std::vector<std::int64_t>>(value), true);
+    case ParamKind::kEnum: break;
+  }
+  const std::string& spelling = std::get<std::string>(value);
+  for (const auto& [text, number] : lowering.values) {
+    if (text == spelling) return qnn::ParamSpec{name, number};
+  }
+  return fail(Code::kUnsupportedForm, fmt::format("{} \"{}\" has no QNN number", lowering.attribute, spelling));
+}
+
+Result<std::vector<qnn::ParamSpec>> lower_params(const OpDef& op, const Attributes& attributes) {
+  std::vector<qnn::ParamSpec> params;
+  for (const ParamLowering& lowering : op.lowering.params) {
+    const Attribute& value = *attributes.find(lowering.attribute);
+    if (lowering.omit_default && value == op.attribute(lowering.attribute)->default_value) continue;
+    if (!lowering.operation.empty() && attributes.text("operation") != lowering.operation) continue;
+    HTPIPE_TRY(qnn::ParamSpec param, lower_param(lowering, value));
+    params.push_back(std::move(param));
+  }
+  return params;
+}
+
+class Lowerer {
+ public:
+  explicit Lowerer(const Graph& graph) : graph_(graph) { spec_.name = graph.name(); }
+
+  Result<qnn::GraphSpec> run() {
+    for (const Value* input : graph_.inputs()) add_tensor(*input);
+    for (const auto& node : graph_.nodes()) {
+      const Status status = add(*node);
+      if (!status) return fail(Error(status.error()).at_node(node->name()));
+    }
+    return std::move(spec_);
+  }
+
+ private:
+  void add_tensor(const Value& value) {
+    if (!known_.insert(value.name).second) return;
+    const auto& inputs = graph_.inputs();
+    qnn::TensorRole role = qnn::TensorRole::kNative;
+    if (value.is_constant()) {
+      role = qnn::TensorRole::kStatic;
+    } else if (std::find(inputs.begin(), inputs.end(), &value) != inputs.end()) {
+      role = qnn::TensorRole::kInput;
+    } else if (graph_.is_output(&value)) {
+      role = qnn::TensorRole::kOutput;
+    }
+    spec_.tensors.push_back({value.name, role, value.type, value.constant});
+  }
+
+  Status add(const Node& node) {
+    if (node.op->lowering.type.empty()) {
+      return fail(Code::kUnsupportedForm, fmt::format("{} has no QNN operator", node.op->name));
+    }
+    if (node.op->layout == Layout::kSpatial && node.attributes.text("data_layout") != "nhwc") {
+      return fail(Code::kUnsupportedForm, "QNN takes channel-last data only; run the pass to_channel_last");
+    }
+    qnn::OpSpec op{node.name(), std::string(node.op->lowering.type), {}, {}, {}};
+    HTPIPE_TRY(op.params, lower_params(*node.op, node.attributes));
+    for (const Value* operand : node.operands) {
+      if (operand == nullptr) continue;
+      add_tensor(*operand);
+      op.inputs.push_back(operand->name);
+    }
+    const Value& result = *node.result();
+    const Attribute* activation = node.attributes.find("activation");
+    const std::string name = activation == nullptr ? "none" : std::get<std::string>(*activation);
+    if (name == "none" || !is_float(result.type.dtype)) {
+      for (const Value* value : node.results) {
+        add_tensor(*value);
+        op.outputs.push_back(value->name);
+      }
+      spec_.ops.push_back(std::move(op));
+      return {};
+    }
+    return add_with_activation(std::move(op), result, name);
+  }
+
+  Status add_with_activation(qnn::OpSpec op, const Value& result, const std::string& activation) {
+    const std::string linear = result.name + "_linear";
+    spec_.tensors.push_back({linear, qnn::TensorRole::kNative, result.type, {}});
+    op.name = linear;
+    op.outputs = {linear};
+    spec_.ops.push_back(std::move(op));
+    add_tensor(result);
+    // The numbers come from the operator that owns them.
+    Attributes attributes{{"operation", std::string(activation == "relu" ? "relu" : "relu_min_max")}};
+    const OpDef& neuron = *find_op("ElementWiseNeuron");
+    HTPIPE_TRY(const Attributes complete_attributes, complete(neuron, attributes));
+    qnn::OpSpec clamp{result.name, std::string(neuron.lowering.type), {}, {linear}, {result.name}};
+    HTPIPE_TRY(clamp.params, lower_params(neuron, complete_attributes));
+    spec_.ops.push_back(std::move(clamp));
+    return {};
+  }
+
+  const Graph& graph_;
+  qnn::GraphSpec spec_;
+  std::set<std::string> known_;
+};
+
+}  // namespace
+
+Result<qnn::GraphSpec> lower_to_qnn(const Graph& graph) { return Lowerer(graph).run(); }
+
+}  // namespace htpipe

@@ -1,0 +1,180 @@
+#include "kernels/fixed/elementwise.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "kernels/fixed/rounding.h"
+
+namespace htpipe::kernels {
+namespace {
+
+std::int64_t half_up(double value) { return static_cast<std::int64_t>(std::floor(value + 0.5)); }
+
+}  // namespace
+
+Result<Grid> Grid::of(const TensorType& type) {
+  if (!type.encoding || type.encoding->per_channel()) {
+    return fail(Code::kNoFixedRule, "a value has no per-tensor encoding");
+  }
+  Grid grid;
+  grid.scale = static_cast<double>(type.encoding->scale());
+  switch (type.dtype) {
+    case DType::kU8: break;
+    case DType::kI8: grid.offset = 128; break;
+    case DType::kU16: grid.high = 65535; break;
+    case DType::kI16:
+      grid.high = 65535;
+      grid.offset = 32768;
+      break;
+    default: return fail(Code::kNoFixedRule, fmt::format("no integer rule for {}", name_of(type.dtype)));
+  }
+  grid.zero = type.encoding->zero_point() + grid.offset;
+  return grid;
+}
+
+Unary convert(const Grid& from, const Grid& to) {
+  const double ratio = from.scale / to.scale;
+  if (from == to) return [](std::int64_t q) { return q; };
+  if (from.wide() || to.wide()) {
+    const Mantissa m = mantissa(ratio, 16);
+    return [m, from, to](std::int64_t q) {
+      const std::int64_t scaled = shift((q - from.zero) * m.value + shift(1, 1 - m.shift), m.shift);
+      return clamp_to(scaled + to.zero, 0, to.high);
+    };
+  }
+  // Two roundings, both half up: to k fractional bits, then to the integer.
+  const int exponent = floor_log2(ratio);
+  const std::int64_t m = half_up(std::ldexp(ratio, 14 - exponent));
+  const int k = 6 - std::max(0, exponent);
+  const int drop = 14 - exponent - k;
+  return [=](std::int64_t q) {
+    const std::int64_t x = (q - from.zero) * m;
+    const std::int64_t t = drop > 0 ? (x + (std::int64_t{1} << (drop - 1))) >> drop : shift(x, drop);
+    const std::int64_t rounded = k > 0 ? (t + (std::int64_t{1} << (k - 1))) >> k : shift(t, k);
+    return clamp_to(rounded + to.zero, 0, to.high);
+  };
+}
+
+Unary table(const std::function<double(double)>& function, const Grid& from, const Grid& to) {
+  return [function, from, to](std::int64_t q) {
+    const double x = static_cast<double>(q - from.zero) * from.scale;
+    const double y = function(x) / to.scale + static_cast<double>(to.zero);
+    if (std::isnan(y)) return std::int64_t{0};
+    return static_cast<std::int64_t>(std::rint(std::clamp(y, 0.0, static_cast<double>(to.high))));
+  };
+}
+
+Binary add(const Grid& a, const Grid& b, const Grid& out, bool subtract) {
+  const double ratio_a = a.scale / out.scale;
+  const double ratio_b = b.scale / out.scale;
+  if (out.wide()) {
+    const int k = std::min(16, 14 - floor_log2(std::max(ratio_a, ratio_b)));
+    const std::int64_t ma = half_up(std::ldexp(ratio_a, k));
+    const std::int64_t mb = half_up(std::ldexp(ratio_b, k)) * (subtract ? -1 : 1);
+    return [=](std::int64_t x, std::int64_t y) {
+      const std::int64_t sum = (x - a.zero) * ma + (y - b.zero) * mb + shift(out.zero, -k) + shift(1, 1 - k);
+      return clamp_to(shift(sum, k), 0, out.high);
+    };
+  }
+  const double reach = subtract ? std::max(ratio_a, ratio_b) : ratio_a + ratio_b;
+  const int k = std::max(9, std::min(15, 13 - floor_log2(reach)));
+  const std::int64_t ma = half_up(std::ldexp(ratio_a, k));
+  const std::int64_t mb = half_up(std::ldexp(ratio_b, k)) * (subtract ? -1 : 1);
+  const std::int64_t constant =
+      (out.zero << (k - 8)) - ((a.zero * ma + b.zero * mb + 128) >> 8) + (std::int64_t{1} << (k - 9));
+  return [=](std::int64_t x, std::int64_t y) {
+    return clamp_to((((x * ma + y * mb) >> 8) + constant) >> (k - 8), 0, out.high);
+  };
+}
+
+Binary multiply(const Grid& a, const Grid& b, const Grid& out) {
+  const double ratio = a.scale * b.scale / out.scale;
+  if (out.wide()) {
+    return [=](std::int64_t x, std::int64_t y) {
+      const double real = static_cast<double>((x - a.zero) * (y - b.zero)) * ratio;
+      return clamp_to(half_up(real) + out.zero, 0, out.high);
+    };
+  }
+  int s = std::min(22, 14 - floor_log2(ratio));
+  // The product is centred by K so that it fits 16 bits.
+  const std::int64_t twice = (2 * a.zero - 255) * (2 * b.zero - 255) + 256;
+  const std::int64_t centre = 256 * (twice >> 9);
+  std::int64_t m = 0;
+  std::int64_t rest = 0;
+  std::int64_t offset = 0;
+  int f = 0;
+  for (;;) {
+    m = half_up(std::ldexp(ratio, s));
+    f = s - 15;
+    rest = (centre * m + (std::int64_t{1} << 14)) >> 15;
+    if (f < 1) break;
+    offset = rest + (out.zero << f) + (std::int64_t{1} << (f - 1));
+    if (offset >= -32768 && offset <= 32767) break;
+    --s;
+  }
+  return [=](std::int64_t x, std::int64_t y) {
+    const std::int64_t product = (x - a.zero) * (y - b.zero) - centre;
+    const std::int64_t q = f >= 1 ? (((product * m) >> 15) + offset) >> f
+                                  : shift(((product * m + (std::int64_t{1} << 14)) >> 15) + rest, f) + out.zero;
+    return clamp_to(q, 0, out.high);
+  };
+}
+
+Binary maximum(const Grid& a, const Grid& b, const Grid& out, bool minimum) {
+  return [minimum, left = convert(a, out), right = convert(b, out)](std::int64_t x, std::int64_t y) {
+    const std::int64_t l = left(x);
+    const std::int64_t r = right(y);
+    return minimum ? std::min(l, r) : std::max(l, r);
+  };
+}
+
+std::int64_t quantize(float value, const Grid& to) {
+  const float scaled = value * (1.0F / static_cast<float>(to.scale));
+  const double through = to.wide() ? static_cast<double>(scaled) : static_cast<double>(round_f16(scaled));
+  if (std::isnan(through)) return clamp_to(to.zero, 0, to.high);
+  const double limited = std::clamp(through, -1e6, 1e6);
+  const double rounded = std::copysign(std::floor(std::fabs(limited) + 0.5), limited);
+  return clamp_to(static_cast<std::int64_t>(rounded) + to.zero, 0, to.high);
+}
+
+float dequantize(std::int64_t stored, const Grid& from) {
+  return static_cast<float>(stored - from.zero) * static_cast<float>(from.scale);
+}
+
+std::int64_t load(const void* data, DType dtype, std::int64_t index) {
+  const auto at = static_cast<std::size_t>(index);
+  switch (dtype) {
+    case DType::kU8: return static_cast<const std::uint8_t*>(data)[at];
+    case DType::kI8: return static_cast<const std::int8_t*>(data)[at] + 128;
+    case DType::kU16: return static_cast<const std::uint16_t*>(data)[at];
+    case DType::kI16: return static_cast<const std::int16_t*>(data)[at] + 32768;
+    default: throw_bug(__FILE__, __LINE__, "dtype", "no stored integer");
+  }
+}
+
+void store(void* data, DType dtype, std::int64_t index, std::int64_t value) {
+  const auto at = static_cast<std::size_t>(index);
+  switch (dtype) {
+    case DType::kU8: static_cast<std::uint8_t*>(data)[at] = static_cast<std::uint8_t>(value); break;
+    case DType::kI8: static_cast<std::int8_t*>(data)[at] = static_cast<std::int8_t>(value - 128); break;
+    case DType::kU16: static_cast<std::uint16_t*>(data)[at] = static_cast<std::uint16_t>(value); break;
+    case DType::kI16: static_cast<std::int16_t*>(data)[at] = static_cast<std::int16_t>(value - 32768); break;
+    default: throw_bug(__FILE__, __LINE__, "dtype", "no stored integer");
+  }
+}
+
+UnaryMap::UnaryMap(const Unary& function, DType from, DType to)
+    : from_(from), to_(to), table_(std::size_t{1} << (8 * size_of(from))) {
+  for (std::size_t q = 0; q < table_.size(); ++q) table_[q] = function(static_cast<std::int64_t>(q));
+}
+
+void UnaryMap::run(const void* in, void* out, std::int64_t count) const {
+  for (std::int64_t i = 0; i < count; ++i) {
+    store(out, to_, i, table_[static_cast<std::size_t>(load(in, from_, i))]);
+  }
+}
+
+}  // namespace htpipe::kernels

@@ -1,0 +1,62 @@
+// Integer arithmetic of the HTP's elementwise, table and conversion operators.
+// Formulas: docs/htp-arithmetic.md, "Elementwise". Everything is computed on the unsigned view of stored values: signed
+// types are moved by half their range first. Zero points are positive.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/result.h"
+#include "tensor/tensor.h"
+
+namespace htpipe::kernels {
+
+/// Scale, zero point and range of one stored operand, unsigned view.
+struct Grid {
+  double scale = 1;
+  std::int64_t zero = 0;
+  std::int64_t high = 255;
+  std::int64_t offset = 0;  ///< added to a stored value to get the unsigned view
+
+  /// Errors: no-fixed-rule when `type` is no per-tensor 8- or 16-bit value.
+  static Result<Grid> of(const TensorType& type);
+  [[nodiscard]] bool wide() const { return high > 255; }
+  bool operator==(const Grid&) const = default;
+};
+
+/// A function of one stored value.
+using Unary = std::function<std::int64_t(std::int64_t)>;
+/// A function of two stored values.
+using Binary = std::function<std::int64_t(std::int64_t, std::int64_t)>;
+
+/// Convert between encodings (also the inputs of Concat, Maximum, Minimum). All widths.
+[[nodiscard]] Unary convert(const Grid& from, const Grid& to);
+/// One-input function by a table: round half to even on the final value including the zero point.
+[[nodiscard]] Unary table(const std::function<double(double)>& function, const Grid& from, const Grid& to);
+[[nodiscard]] Binary add(const Grid& a, const Grid& b, const Grid& out, bool subtract);
+[[nodiscard]] Binary multiply(const Grid& a, const Grid& b, const Grid& out);
+[[nodiscard]] Binary maximum(const Grid& a, const Grid& b, const Grid& out, bool minimum);
+
+/// float32 → stored, as a Quantize node on the chip does it (through binary16 for 8-bit results).
+[[nodiscard]] std::int64_t quantize(float value, const Grid& to);
+/// stored → float32.
+[[nodiscard]] float dequantize(std::int64_t stored, const Grid& from);
+
+/// Reads / writes stored values of any 8- or 16-bit type in the unsigned view.
+[[nodiscard]] std::int64_t load(const void* data, DType dtype, std::int64_t index);
+void store(void* data, DType dtype, std::int64_t index, std::int64_t value);
+
+/// Applies `function` to `count` stored values; 8-bit inputs go through a 256-entry table made once.
+class UnaryMap {
+ public:
+  UnaryMap(const Unary& function, DType from, DType to);
+  void run(const void* in, void* out, std::int64_t count) const;
+
+ private:
+  DType from_;
+  DType to_;
+  std::vector<std::int64_t> table_;
+};
+
+}  // namespace htpipe::kernels

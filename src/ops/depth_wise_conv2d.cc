@@ -1,0 +1,183 @@
+// DepthWiseConv2d: every channel with its own filter, channel multiplier 1 or more.
+// Weights [out,1,kh,kw] ("nchw") or [kh,kw,1,out] ("nhwc"). Source: QNN operator DepthWiseConv2d.
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "kernels/fixed/conv_requant.h"
+#include "kernels/fixed/elementwise.h"
+#include "ops/activation.h"
+#include "ops/fixed_product.h"
+#include "ops/registry.h"
+#include "ops/spatial.h"
+
+namespace htpipe::ops {
+namespace {
+
+using kernels::Window;
+
+struct Shapes {
+  Window window;
+  std::int64_t out_channels = 1;
+  std::int64_t multiplier = 1;
+};
+
+Result<Shapes> shapes_of(const NodeView& node) {
+  const Shape& weight = node.type(1).shape;
+  if (weight.size() != 4) return fail(Code::kShapeMismatch, "weights need rank 4");
+  const bool nhwc = is_nhwc(node.attributes);
+  Shapes shapes;
+  HTPIPE_TRY(shapes.window, make_window(node, weight[nhwc ? 0 : 2], weight[nhwc ? 1 : 3], true, false));
+  shapes.out_channels = weight[nhwc ? 3 : 0];
+  if (weight[nhwc ? 2 : 1] != 1 || shapes.window.channels < 1 || shapes.out_channels % shapes.window.channels != 0) {
+    return fail(Code::kShapeMismatch, fmt::format("weights {} do not fit {}", to_string(weight),
+                                                  to_string(node.type(0).shape)));
+  }
+  if (node.has(2) && node.type(2).count() != shapes.out_channels) {
+    return fail(Code::kShapeMismatch, "the bias has the wrong size");
+  }
+  shapes.multiplier = shapes.out_channels / shapes.window.channels;
+  return shapes;
+}
+
+Result<std::vector<TensorType>> infer(const NodeView& node) {
+  HTPIPE_TRY(const Shapes shapes, shapes_of(node));
+  HTPIPE_CHECK_OK(activation_range(node.attributes.text("activation")));
+  return std::vector<TensorType>{window_result(node, shapes.window, shapes.out_channels)};
+}
+
+Result<Tensor> hwio_weights(const NodeView& node) {
+  const Tensor* weight = node.constants[1];
+  if (weight == nullptr) return fail(Code::kUnsupportedForm, "weights must be constant");
+  return is_nhwc(node.attributes) ? *weight : transpose(*weight, depth_wise_conv2d().weight_to_nhwc);
+}
+
+/// Visits the cells of every output: cell(out_index, channel, in_index, weight_index); done(out_index, channel) ends it.
+template <typename Start, typename Cell, typename Done>
+void for_each_output(const Shapes& shapes, Start start, Cell cell, Done done) {
+  const Window& w = shapes.window;
+  std::int64_t out_index = 0;
+  for (std::int64_t image = 0; image < w.n; ++image) {
+    for (std::int64_t row = 0; row < w.out_h; ++row) {
+      for (std::int64_t column = 0; column < w.out_w; ++column) {
+        for (std::int64_t channel = 0; channel < shapes.out_channels; ++channel, ++out_index) {
+          start();
+          for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+            for (std::int64_t kw = 0; kw < w.kernel_w; ++kw) {
+              const std::int64_t y = w.row_of(row, kh);
+              const std::int64_t x = w.column_of(column, kw);
+              const std::int64_t tap = (kh * w.kernel_w + kw) * shapes.out_channels + channel;
+              const bool inside = w.inside(y, x);
+              cell(inside ? ((image * w.in_h + y) * w.in_w + x) * w.channels + channel / shapes.multiplier : -1, tap);
+            }
+          }
+          done(out_index, channel);
+        }
+      }
+    }
+  }
+}
+
+Result<Kernel> float_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  HTPIPE_TRY(const Shapes shapes, shapes_of(node));
+  HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
+  HTPIPE_TRY(const Tensor weight, hwio_weights(node));
+  const bool has_bias = node.has(2);
+  Kernel kernel;
+  kernel.run = [shapes, range, weight, has_bias](const KernelCall& call) {
+    const float* taps = weight.data<float>().data();
+    const float* in = call.in<float>(0);
+    float* out = call.out<float>(0);
+    float sum = 0.0F;
+    for_each_output(
+        shapes, [&] { sum = 0.0F; },
+        [&](std::int64_t in_index, std::int64_t tap) {
+          if (in_index >= 0) sum += in[in_index] * taps[tap];
+        },
+        [&](std::int64_t out_index, std::int64_t channel) {
+          out[out_index] = sum + (has_bias ? call.in<float>(2)[channel] : 0.0F);
+        });
+    apply_activation(range, out, shapes.window.n * shapes.window.out_h * shapes.window.out_w * shapes.out_channels);
+  };
+  return with_layout(node, shapes.window, shapes.out_channels, std::move(kernel));
+}
+
+kernels::ConvForm form_of(const Shapes& shapes, int htp_version) {
+  const Window& w = shapes.window;
+  if (shapes.multiplier > 1) return kernels::ConvForm::kDepthwiseExact;
+  if (w.kernel_h == 1 && w.kernel_w == 1 && htp_version < 73) return kernels::ConvForm::kDepthwiseExact;
+  if (w.stride_h == 2 && w.stride_w == 2) return kernels::ConvForm::kDepthwiseStride2;
+  return kernels::ConvForm::kStandard;
+}
+
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  HTPIPE_TRY(const Shapes shapes, shapes_of(node));
+  if (!is_nhwc(node.attributes)) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
+  HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
+  HTPIPE_TRY(const Tensor weight, hwio_weights(node));
+  if (weight.dtype() != DType::kI8) return fail(Code::kNoFixedRule, "weights need 8-bit storage");
+  HTPIPE_TRY(const kernels::Grid grid, kernels::Grid::of(node.type(0)));
+  HTPIPE_TRY(const std::vector<std::int32_t> bias, stored_bias(node, 2));
+  const auto taps = weight.data<std::int8_t>();
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(shapes.out_channels), 0);
+  for (std::size_t i = 0; i < taps.size(); ++i) sums[i % sums.size()] += taps[i];
+  const float bias_scale = node.has(2) && node.type(2).encoding ? node.type(2).encoding->scale() : 1.0F;
+  HTPIPE_TRY(const auto requant, kernels::ConvRequant::make({node.type(0), node.type(1), *request.results[0], bias, sums,
+                                                             bias_scale, shapes.out_channels,
+                                                             form_of(shapes, request.htp_version), request.htp_version}));
+  const DType in_dtype = node.type(0).dtype;
+  const DType out_dtype = request.results[0]->dtype;
+  const std::int64_t out_offset = out_dtype == DType::kI8 ? 128 : out_dtype == DType::kI16 ? 32768 : 0;
+  const std::int64_t centre = requant.uncentred() ? 0 : grid.zero;
+  const std::int64_t padding = grid.zero - centre;
+  Kernel kernel;
+  kernel.run = [=](const KernelCall& call) {
+    const std::int8_t* tap_data = weight.data<std::int8_t>().data();
+    std::int64_t sum = 0;
+    for_each_output(
+        shapes, [&] { sum = 0; },
+        [&](std::int64_t in_index, std::int64_t tap) {
+          const std::int64_t x = in_index >= 0 ? kernels::load(call.operands[0], in_dtype, in_index) - centre : padding;
+          sum += x * tap_data[tap];
+        },
+        [&](std::int64_t out_index, std::int64_t channel) {
+          const std::int64_t q = requant.apply(sum, static_cast<std::size_t>(channel));
+          kernels::store(call.results[0], out_dtype, out_index, q + out_offset);
+        });
+  };
+  return kernel;
+}
+
+}  // namespace
+
+const OpDef& depth_wise_conv2d() {
+  static const OpDef op = [] {
+    OpDef def;
+    def.name = "DepthWiseConv2d";
+    def.doc = "Depthwise 2-D convolution with optional bias and fused activation.";
+    def.operands = {{"input"}, {"weight", Role::kWeight}, {"bias", Role::kBias, true}};
+    def.attributes = {layout_attribute(), stride_attribute(), pad_attribute(), dilation_attribute(),
+                      activation_attribute()};
+    def.infer = infer;
+    def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
+    def.macs = [](const NodeView& node, std::span<const TensorType* const> results) {
+      const Shape& weight = node.type(1).shape;
+      const bool nhwc = is_nhwc(node.attributes);
+      return results[0]->count() * weight[nhwc ? 0 : 2] * weight[nhwc ? 1 : 3];
+    };
+    def.layout = Layout::kSpatial;
+    def.weight_channel_axis = 3;
+    def.weight_to_nhwc = {2, 3, 1, 0};
+    def.lowering = {"DepthWiseConv2d",
+                    {{"stride", "stride", ParamKind::kU32List},
+                     {"pad_amount", "pad_amount", ParamKind::kU32Pairs},
+                     {"dilation", "dilation", ParamKind::kU32List}}};
+    return def;
+  }();
+  return op;
+}
+
+}  // namespace htpipe::ops

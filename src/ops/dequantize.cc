@@ -1,0 +1,46 @@
+// Dequantize: stored integers to float. Source: QNN operator Dequantize.
+#include "kernels/fixed/elementwise.h"
+#include "ops/cast.h"
+#include "ops/registry.h"
+
+namespace htpipe::ops {
+namespace {
+
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(request.node.type(0)));
+  const DType dtype = request.node.type(0).dtype;
+  const DType to = request.results[0]->dtype;
+  const std::int64_t count = request.node.type(0).count();
+  Kernel kernel;
+  kernel.run = [=](const KernelCall& call) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float x = kernels::dequantize(kernels::load(call.operands[0], dtype, i), from);
+      if (to == DType::kF16) {
+        call.out<std::uint16_t>(0)[i] = to_f16(x);
+      } else {
+        call.out<float>(0)[i] = x;
+      }
+    }
+  };
+  return kernel;
+}
+
+}  // namespace
+
+const OpDef& dequantize() {
+  static const OpDef op = [] {
+    OpDef def;
+    def.name = "Dequantize";
+    def.doc = "From stored integers to float.";
+    def.operands = {{"input"}};
+    def.attributes = {to_attribute()};
+    def.infer = [](const NodeView& node) { return infer_to(node, false, true); };
+    def.fixed_kernel = fixed_kernel;
+    def.layout = Layout::kElementwise;
+    def.lowering = {"Dequantize"};
+    return def;
+  }();
+  return op;
+}
+
+}  // namespace htpipe::ops

@@ -1,0 +1,60 @@
+// Transpose: permuted axes; result axis i is operand axis perm[i]. Source: QNN operator Transpose.
+#include <fmt/core.h>
+
+#include <cstring>
+#include <vector>
+
+#include "ops/registry.h"
+
+namespace htpipe::ops {
+namespace {
+
+Result<std::vector<TensorType>> infer(const NodeView& node) {
+  const auto& perm = node.attributes.integers("perm");
+  const Shape& shape = node.type(0).shape;
+  std::vector<bool> seen(shape.size(), false);
+  bool valid = perm.size() == shape.size();
+  for (std::size_t i = 0; valid && i < perm.size(); ++i) {
+    valid = perm[i] >= 0 && perm[i] < static_cast<std::int64_t>(shape.size()) && !seen[static_cast<std::size_t>(perm[i])];
+    if (valid) seen[static_cast<std::size_t>(perm[i])] = true;
+  }
+  if (!valid) {
+    return fail(Code::kUnsupportedForm, fmt::format("perm {} does not permute {}", to_string(perm), to_string(shape)));
+  }
+  return std::vector<TensorType>{{node.type(0).dtype, permute(shape, perm), std::nullopt}};
+}
+
+Result<Kernel> copy_kernel(const KernelRequest& request) {
+  const auto perm = request.node.attributes.integers("perm");
+  TensorType type = request.node.type(0);
+  type.encoding.reset();
+  Kernel kernel;
+  kernel.run = [perm, type](const KernelCall& call) {
+    const Tensor view(type, nullptr, static_cast<const std::byte*>(call.operands[0]));
+    const Tensor result = htpipe::transpose(view, perm);
+    std::memcpy(call.results[0], result.bytes().data(), result.bytes().size());
+  };
+  return kernel;
+}
+
+}  // namespace
+
+const OpDef& transpose() {
+  static const OpDef op = [] {
+    OpDef def;
+    def.name = "Transpose";
+    def.doc = "Permuted axes.";
+    def.operands = {{"input"}};
+    def.attributes = {{"perm", std::vector<std::int64_t>{}, true, "result axis i is operand axis perm[i]"}};
+    def.infer = infer;
+    def.float_kernel = copy_kernel;
+    def.fixed_kernel = copy_kernel;
+    def.result_encoding = ResultEncoding::kSameAsInput;
+    def.exactness = Exactness::kCopy;
+    def.lowering = {"Transpose", {{"perm", "perm", ParamKind::kU32List}}};
+    return def;
+  }();
+  return op;
+}
+
+}  // namespace htpipe::ops

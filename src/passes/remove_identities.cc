@@ -1,0 +1,74 @@
+// Removes nodes that give back what they get: Reshape to the same shape, Transpose that keeps the order, Concat of one
+// operand, and a clamp of values that lie within its bounds already.
+// Invariant: the value that goes on keeps its name, unless the identity made an output of the graph.
+#include <fmt/core.h>
+
+#include <limits>
+#include <string>
+
+#include "passes/pass.h"
+#include "passes/permutation.h"
+#include "passes/rewrite.h"
+
+namespace htpipe::passes {
+namespace {
+
+struct Range {
+  float low = -std::numeric_limits<float>::infinity();
+  float high = std::numeric_limits<float>::infinity();
+  [[nodiscard]] bool holds(Range other) const { return low <= other.low && other.high <= high; }
+};
+
+/// Bounds that the node's own clamp gives its result.
+Range clamp_of(const Node& node) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (node.is("ElementWiseNeuron")) {
+    const std::string& operation = node.attributes.text("operation");
+    if (operation == "relu") return {0.0F, kInfinity};
+    if (operation == "relu_min_max") return {node.attributes.real("min_value"), node.attributes.real("max_value")};
+  }
+  if (const Attribute* activation = node.attributes.find("activation")) {
+    const auto& name = std::get<std::string>(*activation);
+    if (name == "relu") return {0.0F, kInfinity};
+    if (name == "relu6") return {0.0F, 6.0F};
+  }
+  return {};
+}
+
+/// Bounds of a value: those of the nearest clamp behind which elements were only moved.
+Range range_of(const Value* value) {
+  const Node* node = value->producer;
+  while (node != nullptr && (node->is("Reshape") || node->is("Transpose"))) node = node->operands[0]->producer;
+  return node == nullptr ? Range{} : clamp_of(*node);
+}
+
+bool is_identity_node(const Node& node) {
+  if (node.result()->type != node.operands[0]->type) return false;
+  // A Concat of the same shape as its first operand has no other, or only empty ones.
+  if (node.is("Reshape") || node.is("Concat")) return true;
+  if (node.is("Transpose")) return is_identity(node.attributes.integers("perm"));
+  if (!node.is("ElementWiseNeuron") || !is_plain_float(node)) return false;
+  const std::string& operation = node.attributes.text("operation");
+  return (operation == "relu" || operation == "relu_min_max") && clamp_of(node).holds(range_of(node.operands[0]));
+}
+
+Result<PassReport> run(Graph& graph) {
+  PassReport report;
+  for (Node* node : node_list(graph)) {
+    if (node->operands.empty() || !is_identity_node(*node)) continue;
+    Value* value = node->operands[0];
+    std::string note = fmt::format("{} changes nothing", describe(*node));
+    if (graph.is_output(node->result())) note += fmt::format("; %{} is now %{}", value->name, node->name());
+    if (bypass(graph, node, value)) report.add(std::move(note));
+  }
+  return report;
+}
+
+}  // namespace
+
+const Pass& remove_identities() {
+  static const Pass pass = {"remove_identities", "Removes nodes that give back what they get.", run};
+  return pass;
+}
+
+}  // namespace htpipe::passes

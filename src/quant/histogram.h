@@ -1,0 +1,39 @@
+// A histogram of a value over any number of samples, in constant memory.
+// Invariant: counts are exact and do not depend on the order of the samples: bins are [i, i+1) times a power of two, and
+// the width is the smallest that lets all values seen so far fit; growing merges whole bins.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace htpipe::quant {
+
+class Histogram {
+ public:
+  static constexpr std::int64_t kBins = 2048;
+
+  /// Adds finite values.
+  void add(std::span<const float> values);
+
+  [[nodiscard]] bool empty() const { return total_ == 0; }
+  [[nodiscard]] std::int64_t total() const { return total_; }
+  [[nodiscard]] float min() const { return min_; }
+  [[nodiscard]] float max() const { return max_; }
+  /// Width of a bin, a power of two.
+  [[nodiscard]] double width() const;
+  /// Index of the first bin in counts(): it covers [first_bin() * width(), (first_bin() + 1) * width()).
+  [[nodiscard]] std::int64_t first_bin() const { return first_; }
+  [[nodiscard]] const std::vector<std::int64_t>& counts() const { return counts_; }
+
+ private:
+  void grow(float low, float high);
+  int exponent_ = 0;  ///< width = 2^exponent_
+  std::int64_t first_ = 0;
+  std::vector<std::int64_t> counts_;
+  std::int64_t total_ = 0;
+  float min_ = 0;
+  float max_ = 0;
+};
+
+}  // namespace htpipe::quant

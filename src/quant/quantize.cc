@@ -1,0 +1,199 @@
+#include "quant/quantize.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "quant/weights.h"
+
+namespace htpipe::quant {
+namespace {
+
+struct Key {
+  const Value* value;
+  Precision precision;
+  bool operator<(const Key& other) const {
+    return std::tie(value->name, precision) < std::tie(other.value->name, other.precision);
+  }
+};
+
+int bits_of(Precision precision) { return precision == Precision::kInt16 ? 16 : 8; }
+
+class Quantizer {
+ public:
+  Quantizer(const Graph& source, const Ranges& ranges, const QuantizeOptions& options)
+      : source_(source), ranges_(ranges), options_(options), graph_(source.name()) {}
+
+  Result<Graph> run() {
+    for (const Value* input : source_.inputs()) {
+      const Precision precision = precision_of(input->name);
+      HTPIPE_TRY(const TensorType type, type_of(*input, precision, "none"));
+      bind(input, precision, graph_.add_input(input->name, type));
+    }
+    for (const auto& node : source_.nodes()) {
+      const Status status = add(*node);
+      if (!status) {
+        Error error = status.error();
+        if (error.place.node.empty()) error.place.node = node->name();
+        return fail(std::move(error));
+      }
+    }
+    std::vector<Value*> outputs;
+    for (const Value* output : source_.outputs()) outputs.push_back(made_.at({output, own_.at(output->name)}));
+    graph_.set_outputs(std::move(outputs));
+    HTPIPE_CHECK_OK(verify(graph_));
+    return std::move(graph_);
+  }
+
+ private:
+  [[nodiscard]] Precision precision_of(const std::string& name) const {
+    const auto at = options_.precisions.find(name);
+    return at == options_.precisions.end() ? options_.default_precision : at->second;
+  }
+
+  void bind(const Value* value, Precision precision, Value* made) {
+    made_[{value, precision}] = made;
+    own_.emplace(value->name, precision);
+  }
+
+  Result<TensorType> type_of(const Value& value, Precision precision, const std::string& activation) const {
+    TensorType type{storage_of(precision), value.type.shape, std::nullopt};
+    if (precision == Precision::kFp16) return type;
+    const auto at = ranges_.find(value.name);
+    if (at == ranges_.end()) {
+      return fail(Error(Code::kNoEncoding, "calibration never saw this value").at_node(value.name));
+    }
+    Range range = at->second;
+    if (activation != "none") range.low = 0.0F;
+    if (activation == "relu6") range.high = std::min(range.high, 6.0F);
+    type.encoding = asymmetric_encoding(range, bits_of(precision));
+    return type;
+  }
+
+  /// The value in the precision wanted, converted when it is made in another.
+  Result<Value*> at(const Value* value, Precision wanted, const Node& user) {
+    if (value->is_constant()) return constant_data(*value, wanted);
+    if (const auto found = made_.find({value, wanted}); found != made_.end()) return found->second;
+    const Precision own = own_.at(value->name);
+    Value* from = made_.at({value, own});
+    const std::string_view to = htpipe::name_of(storage_of(wanted));
+    const std::string_view op = wanted == Precision::kFp16 ? "Dequantize" : own == Precision::kFp16 ? "Quantize" : "Convert";
+    const std::string name = fmt::format("{}_{}", value->name, to);
+    HTPIPE_TRY(Node * node, graph_.add_node(op, name, {{"to", std::string(to)}}, {from}, user.source));
+    const std::string activation = activation_of(value);
+    HTPIPE_TRY(const TensorType type, type_of(*value, wanted, activation));
+    node->result()->type = type;
+    made_[{value, wanted}] = node->result();
+    return node->result();
+  }
+
+  static std::string activation_of(const Value* value) {
+    if (value->producer == nullptr) return "none";
+    const Attribute* attribute = value->producer->attributes.find("activation");
+    return attribute == nullptr ? "none" : std::get<std::string>(*attribute);
+  }
+
+  /// A constant data operand (not a weight), by its own range.
+  Result<Value*> constant_data(const Value& value, Precision precision) {
+    TensorType type{storage_of(precision), value.type.shape, std::nullopt};
+    if (precision != Precision::kFp16) {
+      Histogram histogram;
+      const std::vector<float> values = to_floats(value.constant);
+      histogram.add(values);
+      type.encoding = asymmetric_encoding(choose_range(histogram, RangeMethod::kMinMax, 100, bits_of(precision)),
+                                          bits_of(precision));
+    }
+    return graph_.add_constant(value.name, store_as(value.constant, type));
+  }
+
+  Status add(const Node& node) {
+    const bool copies = node.op->result_encoding == ResultEncoding::kSameAsInput;
+    const Precision precision = copies ? own_.at(node.operands[0]->name) : precision_of(node.name());
+    std::vector<Value*> operands(node.operands.size(), nullptr);
+    const auto role = [&node](std::size_t i) {
+      return node.op->operands[std::min(i, node.op->operands.size() - 1)].role;
+    };
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (node.operands[i] == nullptr || role(i) != Role::kData) continue;
+      HTPIPE_TRY(operands[i], at(node.operands[i], precision, node));
+    }
+    HTPIPE_CHECK_OK(add_parameters(node, precision, operands));
+    HTPIPE_TRY(Node * made, graph_.add_node(node.op->name, node.name(), node.attributes, operands, node.source));
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      const Value* result = node.results[i];
+      if (copies) {
+        made->results[i]->type.encoding = operands[0]->type.encoding;
+      } else {
+        HTPIPE_TRY(made->results[i]->type, type_of(*result, precision, activation_of(result)));
+      }
+      bind(result, precision, made->results[i]);
+    }
+    return {};
+  }
+
+  /// Weights and bias of a node, in the form that its precision asks for.
+  Status add_parameters(const Node& node, Precision precision, std::vector<Value*>& operands) {
+    std::size_t weight = operands.size();
+    std::size_t bias = operands.size();
+    for (std::size_t i = 0; i < node.op->operands.size(); ++i) {
+      if (node.op->operands[i].role == Role::kWeight) weight = i;
+      if (node.op->operands[i].role == Role::kBias) bias = i;
+    }
+    if (weight == operands.size()) return {};
+    const Value* weight_value = node.operands[weight];
+    const Value* bias_value = bias < operands.size() ? node.operands[bias] : nullptr;
+    if (!weight_value->is_constant() || (bias_value != nullptr && !bias_value->is_constant())) {
+      return fail(Code::kUnsupportedForm, "weights and bias must be constant");
+    }
+    if (precision == Precision::kFp16) {
+      const auto half = [](const Tensor& tensor) { return store_as(tensor, {DType::kF16, tensor.shape(), std::nullopt}); };
+      operands[weight] = graph_.add_constant(weight_value->name, half(weight_value->constant));
+      if (bias_value != nullptr) operands[bias] = graph_.add_constant(bias_value->name, half(bias_value->constant));
+      return {};
+    }
+    const float input_scale = operands[0]->type.encoding->scale();
+    const Parameters parameters = quantize_parameters(weight_value->constant, bias_value != nullptr ? bias_value->constant : Tensor(),
+                                                      node.op->weight_channel_axis, input_scale, options_.weight_bits);
+    operands[weight] = graph_.add_constant(weight_value->name, parameters.weight);
+    if (bias_value != nullptr) operands[bias] = graph_.add_constant(bias_value->name, parameters.bias);
+    return {};
+  }
+
+  const Graph& source_;
+  const Ranges& ranges_;
+  const QuantizeOptions& options_;
+  Graph graph_;
+  std::map<Key, Value*> made_;
+  std::map<std::string, Precision> own_;
+};
+
+}  // namespace
+
+DType storage_of(Precision precision) {
+  switch (precision) {
+    case Precision::kInt8: return DType::kU8;
+    case Precision::kInt16: return DType::kU16;
+    case Precision::kFp16: return DType::kF16;
+  }
+  return DType::kF32;
+}
+
+Result<Graph> quantize(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
+  return Quantizer(graph, ranges, options).run();
+}
+
+PrecisionMap precisions_of(const Graph& quantized) {
+  PrecisionMap map;
+  for (const auto& node : quantized.nodes()) {
+    if (node->is("Convert") || node->is("Quantize") || node->is("Dequantize")) continue;
+    const DType dtype = node->result()->type.dtype;
+    map[node->name()] = dtype == DType::kF16   ? Precision::kFp16
+                        : dtype == DType::kU16 ? Precision::kInt16
+                                               : Precision::kInt8;
+  }
+  return map;
+}
+
+}  // namespace htpipe::quant

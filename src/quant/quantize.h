@@ -1,0 +1,39 @@
+// From a float graph and ranges to a graph of stored integers (and FP16 islands).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/result.h"
+#include "ir/graph.h"
+#include "quant/calibrate.h"
+#include "target/rules.h"
+
+namespace htpipe::quant {
+
+/// Stored type of activations: u8 (with s8 per-channel weights and s32 bias), u16 (the same), f16 (everything f16).
+[[nodiscard]] DType storage_of(Precision precision);
+
+/// Precision by node name (or the name of a graph input).
+using PrecisionMap = std::map<std::string, Precision>;
+
+struct QuantizeOptions {
+  Precision default_precision = Precision::kInt8;
+  int weight_bits = 8;  ///< 4 or 8, of integer layers
+  PrecisionMap precisions;
+};
+
+/// Builds the quantised graph. Value names stay; conversions between precisions are inserted once per value and
+/// precision and named <value>_<dtype>. Operators that copy stored values keep the encoding and precision of their input.
+/// Graph inputs have a precision like nodes. Biases that would not fit 32 bits, and
+/// channels whose weights are all zero, get a larger scale.
+/// Errors: no-encoding (at the value); unsupported-form (at the node).
+Result<Graph> quantize(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
+
+/// Precision of every node of a quantised graph by the type of its result, conversions left out.
+[[nodiscard]] PrecisionMap precisions_of(const Graph& quantized);
+
+/// A real tensor stored by `type` (integers by the encoding, round half to even and clamped; f16; f32).
+[[nodiscard]] Tensor store_as(const Tensor& real, const TensorType& type);
+
+}  // namespace htpipe::quant

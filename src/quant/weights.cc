@@ -1,0 +1,101 @@
+#include "quant/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "quant/quantize.h"
+
+namespace htpipe::quant {
+namespace {
+
+constexpr double kLargestBias = 1073741824.0;  // 2^30: the chip's sum of bias and products must stay inside 32 bits
+
+/// Largest magnitude of the weights of each channel (one entry when there is no axis).
+std::vector<float> channel_maxima(const Tensor& weight, int axis) {
+  const std::vector<float> values = to_floats(weight);
+  if (axis < 0) {
+    float largest = 0;
+    for (const float value : values) largest = std::max(largest, std::fabs(value));
+    return {largest};
+  }
+  const auto at = static_cast<std::size_t>(axis);
+  std::size_t inner = 1;
+  for (std::size_t i = at + 1; i < weight.shape().size(); ++i) inner *= static_cast<std::size_t>(weight.shape()[i]);
+  std::vector<float> maxima(static_cast<std::size_t>(weight.shape()[at]), 0.0F);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    float& largest = maxima[i / inner % maxima.size()];
+    largest = std::max(largest, std::fabs(values[i]));
+  }
+  return maxima;
+}
+
+}  // namespace
+
+Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis, float input_scale, int bits) {
+  const float levels = bits == 4 ? 7.0F : 127.0F;
+  std::vector<float> scales = channel_maxima(weight, channel_axis);
+  for (float& scale : scales) scale /= levels;
+  const float largest = *std::max_element(scales.begin(), scales.end());
+  for (float& scale : scales) {
+    if (!(scale > largest * 1e-7F)) scale = largest > 0 ? largest : 1.0F;
+  }
+  const std::vector<float> biases = bias.empty() ? std::vector<float>{} : to_floats(bias);
+  for (std::size_t c = 0; c < biases.size(); ++c) {
+    float& scale = scales[scales.size() == 1 ? 0 : c];
+    const double steps = std::fabs(static_cast<double>(biases[c])) / (static_cast<double>(input_scale) * static_cast<double>(scale));
+    if (steps > kLargestBias) scale = static_cast<float>(static_cast<double>(scale) * steps / kLargestBias);
+  }
+  Parameters result;
+  TensorType type{DType::kI8, weight.shape(), Encoding{scales, std::vector<std::int32_t>(scales.size(), 0), channel_axis, bits}};
+  result.weight = store_as(weight, type);
+  if (bias.empty()) return result;
+  Encoding encoding{{}, {}, channel_axis < 0 ? -1 : 0, 32};
+  for (const float scale : scales) {
+    encoding.scales.push_back(input_scale * scale);
+    encoding.zero_points.push_back(0);
+  }
+  result.bias = store_as(bias, {DType::kI32, bias.shape(), std::move(encoding)});
+  return result;
+}
+
+Tensor store_as(const Tensor& real, const TensorType& type) {
+  const std::vector<float> values = to_floats(real);
+  Tensor stored(type);
+  if (type.dtype == DType::kF32) {
+    std::copy(values.begin(), values.end(), stored.mutable_data<float>().begin());
+    return stored;
+  }
+  if (type.dtype == DType::kF16) {
+    std::transform(values.begin(), values.end(), stored.mutable_data<std::uint16_t>().begin(), to_f16);
+    return stored;
+  }
+  const Encoding& encoding = *type.encoding;
+  std::size_t inner = 1;
+  if (encoding.per_channel()) {
+    for (std::size_t i = static_cast<std::size_t>(encoding.axis) + 1; i < type.shape.size(); ++i) {
+      inner *= static_cast<std::size_t>(type.shape[i]);
+    }
+  }
+  // Symmetric weights leave the lowest code out.
+  const bool symmetric = type.dtype == DType::kI8 && encoding.zero_points.front() == 0;
+  const double top = std::ldexp(1.0, encoding.bits - 1) - 1;
+  const double low = symmetric ? -top : static_cast<double>(lowest(type.dtype));
+  const double high = symmetric ? top : static_cast<double>(highest(type.dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t channel = encoding.per_channel() ? i / inner % encoding.scales.size() : 0;
+    const double q = std::clamp(std::rint(static_cast<double>(values[i]) / static_cast<double>(encoding.scales[channel])) +
+                                    encoding.zero_points[channel], low, high);
+    switch (type.dtype) {
+      case DType::kI8: stored.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(q); break;
+      case DType::kU8: stored.mutable_data<std::uint8_t>()[i] = static_cast<std::uint8_t>(q); break;
+      case DType::kU16: stored.mutable_data<std::uint16_t>()[i] = static_cast<std::uint16_t>(q); break;
+      case DType::kI16: stored.mutable_data<std::int16_t>()[i] = static_cast<std::int16_t>(q); break;
+      default: stored.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(q); break;
+    }
+  }
+  return stored;
+}
+
+}  // namespace htpipe::quant

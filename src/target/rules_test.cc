@@ -1,0 +1,247 @@
+// The table of rules against Qualcomm's validator, which nobody here wrote.
+#include "target/rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "ir/text.h"
+#include "ops/registry.h"
+#include "qnn/sample_graph_test.h"
+
+namespace htpipe {
+namespace {
+
+using qnn::GraphSpec;
+using qnn::OpSpec;
+using qnn::TensorRole;
+using qnn::TensorSpec;
+using qnn::testing::u32_tensor;
+
+std::vector<Target> all_targets() {
+  auto targets = load_targets(std::filesystem::path(HTPIPE_SOURCE_DIR) / "targets");
+  EXPECT_TRUE(targets) << targets.error().summary();
+  return targets ? *targets : std::vector<Target>();
+}
+
+Target target_named(const std::string& id) {
+  auto target = find_target(id, all_targets());
+  EXPECT_TRUE(target) << target.error().summary();
+  return target ? *target : Target();
+}
+
+TensorType data_type(Precision precision, Shape shape) {
+  switch (precision) {
+    case Precision::kInt8: return {DType::kU8, std::move(shape), Encoding::per_tensor(0.02F, 128, 8)};
+    case Precision::kInt16: return {DType::kU16, std::move(shape), Encoding::per_tensor(0.0001F, 32768, 16)};
+    case Precision::kFp16: return {DType::kF16, std::move(shape), std::nullopt};
+  }
+  return {};
+}
+
+/// Builds one graph of independent operators, so that one job of the validator judges them all.
+class Cases {
+ public:
+  /// Adds an operator; its data tensors have `rank` axes.
+  void add(const Rule& rule, int rank, Precision precision) {
+    precision_ = precision;
+    name_ = std::string(rule.op) + "_" + std::string(rule.value) + "_" + std::to_string(rank) + "_" +
+            std::string(name_of(precision));
+    Shape shape(static_cast<std::size_t>(rank), 2);
+    shape.back() = 4;
+    const std::string op(rule.op);
+    OpSpec spec;
+    spec.name = name_;
+    spec.type = op;
+    if (op == "Batchnorm") {
+      spec.inputs = {input("x", shape), small_weight({4}), bias(4)};
+    } else if (op == "Concat") {
+      spec.inputs = {input("a", shape), input("b", shape)};
+      spec.params = {{"axis", std::uint32_t{0}}};
+      shape[0] *= 2;
+    } else if (op == "Conv2d" || op == "DepthWiseConv2d") {
+      spec.inputs = {input("x", shape), weight(op == "Conv2d" ? Shape{1, 1, 4, 4} : Shape{1, 1, 1, 4}), bias(4)};
+      spec.params = {{"stride", u32_tensor({2}, {1, 1})}, {"pad_amount", u32_tensor({2, 2}, {0, 0, 0, 0})}};
+    } else if (op == "ElementWiseBinary") {
+      const std::map<std::string_view, std::uint32_t> numbers = {
+          {"add", 0}, {"maximum", 10}, {"minimum", 11}, {"multiply", 13}, {"subtract", 18}};
+      spec.inputs = {input("a", shape), input("b", shape)};
+      spec.params = {{"operation", numbers.at(rule.value)}};
+    } else if (op == "ElementWiseNeuron") {
+      const std::map<std::string_view, std::uint32_t> numbers = {
+          {"gelu", 1}, {"hard_sigmoid", 2}, {"hard_swish", 3}, {"relu", 4}, {"relu_min_max", 5}, {"sigmoid", 6}, {"tanh", 8}};
+      spec.inputs = {input("x", shape)};
+      spec.params = {{"operation", numbers.at(rule.value)}};
+      if (rule.value == "relu_min_max") {
+        spec.params.push_back({"min_value", 0.0F});
+        spec.params.push_back({"max_value", 6.0F});
+      }
+    } else if (op == "FullyConnected") {
+      spec.inputs = {input("x", shape), weight({4, 4}), bias(4)};
+      shape = {element_count(shape) / 4, 4};
+    } else if (op == "PoolAvg2d" || op == "PoolMax2d") {
+      spec.inputs = {input("x", shape)};
+      spec.params = {{"filter_size", u32_tensor({2}, {1, 1})},
+                     {"stride", u32_tensor({2}, {1, 1})},
+                     {"pad_amount", u32_tensor({2, 2}, {0, 0, 0, 0})}};
+    } else if (op == "Reshape" || op == "Convert" || op == "Quantize" || op == "Dequantize") {
+      spec.inputs = {input("x", shape)};
+    } else if (op == "Transpose") {
+      std::vector<std::uint32_t> perm;
+      for (int i = 0; i < rank; ++i) perm.push_back(static_cast<std::uint32_t>(i));
+      spec.inputs = {input("x", shape)};
+      spec.params = {{"perm", u32_tensor({rank}, perm)}};
+    } else {
+      ADD_FAILURE() << "no case for " << op << ": add one here";
+      return;
+    }
+    TensorType result = data_type(precision, shape);
+    const TensorType real{DType::kF32, shape, std::nullopt};
+    if (op == "Dequantize") result = real;
+    if (op == "Convert" && precision == Precision::kInt16) result = data_type(Precision::kInt8, shape);
+    if (op == "Quantize") graph_.tensors.back().type = precision == Precision::kFp16 ? data_type(precision, shape) : real;
+    if (op == "Quantize" && precision == Precision::kFp16) result = data_type(Precision::kInt8, shape);
+    if (op == "Dequantize" && precision == Precision::kFp16) {
+      graph_.tensors.back().type = data_type(Precision::kInt8, shape);
+      result = data_type(precision, shape);
+    }
+    graph_.tensors.push_back({name_ + ".y", TensorRole::kOutput, result, {}});
+    spec.outputs = {name_ + ".y"};
+    graph_.ops.push_back(std::move(spec));
+  }
+
+  [[nodiscard]] const GraphSpec& graph() const { return graph_; }
+
+ private:
+  std::string input(const std::string& name, Shape shape) {
+    return keep({name_ + "." + name, TensorRole::kInput, data_type(precision_, std::move(shape)), {}});
+  }
+  std::string keep(TensorSpec tensor) {
+    graph_.tensors.push_back(std::move(tensor));
+    return graph_.tensors.back().name;
+  }
+  std::string fixed(const std::string& name, TensorType type) {
+    Tensor zeros(type);
+    return keep({name_ + "." + name, TensorRole::kStatic, std::move(type), std::move(zeros)});
+  }
+  std::string weight(Shape shape) {
+    if (precision_ == Precision::kFp16) return fixed("w", {DType::kF16, std::move(shape), std::nullopt});
+    return fixed("w", {DType::kI8, std::move(shape), Encoding::per_tensor(0.01F, 0, 8)});
+  }
+  /// Batchnorm's weight is unsigned.
+  std::string small_weight(Shape shape) {
+    if (precision_ == Precision::kFp16) return weight(std::move(shape));
+    return fixed("w", {DType::kU8, std::move(shape), Encoding::per_tensor(0.01F, 128, 8)});
+  }
+  std::string bias(std::int64_t channels) {
+    if (precision_ == Precision::kFp16) return fixed("b", {DType::kF16, {channels}, std::nullopt});
+    const float scale = precision_ == Precision::kInt8 ? 0.0002F : 0.000001F;
+    return fixed("b", {DType::kI32, {channels}, Encoding::per_tensor(scale, 0, 32)});
+  }
+
+  GraphSpec graph_{"rules", {}, {}};
+  std::string name_;
+  Precision precision_ = Precision::kInt8;
+};
+
+TEST(Rules, EveryOperatorHasOne) {
+  register_all_ops();
+  std::set<std::string_view> ruled;
+  for (const Rule& rule : all_rules()) {
+    ruled.insert(rule.op);
+    const OpDef* op = find_op(rule.op);
+    ASSERT_NE(op, nullptr) << rule.op;
+    if (!rule.attribute.empty()) {
+      EXPECT_NE(op->attribute(rule.attribute), nullptr) << rule.op;
+    }
+  }
+  for (const OpDef* op : registered_ops()) EXPECT_EQ(ruled.count(op->name), 1U) << op->name;
+}
+
+TEST(Rules, AgreeWithTheVendorsValidator) {
+  const auto vendor = qnn::testing::find_vendor();
+  if (!vendor) GTEST_SKIP() << vendor.error().summary();
+  constexpr int kRanks = 6;
+  for (const Target& target : all_targets()) {
+    Cases cases;
+    std::vector<bool> expected;
+    for (const Rule& rule : all_rules()) {
+      for (const Precision precision : {Precision::kInt8, Precision::kInt16, Precision::kFp16}) {
+        // Where the chip has no float16 the validator is not always of that opinion; see rules.inc.
+        if (!supports(target, precision)) continue;
+        for (int rank = 1; rank <= kRanks; ++rank) {
+          cases.add(rule, rank, precision);
+          expected.push_back(rank >= rule.low_rank && rank <= rule.high_rank[static_cast<std::size_t>(precision)]);
+        }
+      }
+    }
+    const auto verdicts = vendor->validate(cases.graph(), target.soc_model);
+    ASSERT_TRUE(verdicts) << verdicts.error().summary();
+    ASSERT_EQ(verdicts->size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const qnn::OpVerdict& verdict = (*verdicts)[i];
+      EXPECT_EQ(verdict.kind == qnn::OpVerdict::Kind::kSupported, expected[i])
+          << target.id << " " << verdict.op << ": " << verdict.code << " " << verdict.reason;
+    }
+  }
+}
+
+TEST(Rules, TheVendorRefusesFloat16WhereTheDataFileSaysNone) {
+  const auto vendor = qnn::testing::find_vendor();
+  if (!vendor) GTEST_SKIP() << vendor.error().summary();
+  Cases cases;
+  for (const Rule& rule : all_rules()) {
+    if (rule.op != "Quantize" && rule.op != "Dequantize") cases.add(rule, 4, Precision::kFp16);
+  }
+  const auto verdicts = vendor->validate(cases.graph(), target_named("snapdragon-7-gen-3").soc_model);
+  ASSERT_TRUE(verdicts) << verdicts.error().summary();
+  for (const qnn::OpVerdict& verdict : *verdicts) {
+    EXPECT_EQ(verdict.kind, qnn::OpVerdict::Kind::kRefused) << verdict.op;
+  }
+}
+
+NodeVerdict judge_text(const std::string& text, const std::string& target, Precision precision) {
+  register_all_ops();
+  const auto graph = parse_graph(text);
+  EXPECT_TRUE(graph) << graph.error().summary();
+  if (!graph) return {};
+  return judge(*graph, target_named(target), precision).front();
+}
+
+constexpr const char* kRelu = "graph @g(%x: f32[1,4,8,8]) -> (%y) {\n"
+                              "  %y = ElementWiseNeuron(%x) {operation=\"relu\"} : f32[1,4,8,8] @ \"block.relu\"\n}\n";
+
+TEST(Judge, FloatValuesAreJudgedForTheTypeTheyGet) {
+  EXPECT_EQ(judge_text(kRelu, "snapdragon-888", Precision::kInt8).support, Support::kNative);
+  EXPECT_EQ(judge_text(kRelu, "snapdragon-8-gen-3", Precision::kFp16).support, Support::kNative);
+  const NodeVerdict verdict = judge_text(kRelu, "snapdragon-888", Precision::kFp16);
+  EXPECT_EQ(verdict.support, Support::kUnsupported);
+  EXPECT_THAT(verdict.reason, testing::HasSubstr("no float16"));
+  EXPECT_EQ(verdict.node, "y");
+  EXPECT_EQ(verdict.op, "ElementWiseNeuron");
+  EXPECT_EQ(verdict.layer, "block.relu");
+}
+
+TEST(Judge, RankSixIsRefused) {
+  const NodeVerdict verdict = judge_text(
+      "graph @g(%x: f32[1,1,1,2,2,2]) -> (%y) {\n"
+      "  %y = ElementWiseNeuron(%x) {operation=\"relu\"} : f32[1,1,1,2,2,2]\n}\n",
+      "snapdragon-8-gen-3", Precision::kInt8);
+  EXPECT_EQ(verdict.support, Support::kUnsupported);
+  EXPECT_THAT(verdict.reason, testing::HasSubstr("rank 6"));
+}
+
+TEST(Judge, ChannelFirstNeedsARewrite) {
+  const NodeVerdict verdict = judge_text(
+      "graph @g(%x: f32[1,4,8,8]) -> (%y) {\n"
+      "  %y = PoolMax2d(%x) {filter_size=[2,2], stride=[2,2]} : f32[1,4,4,4]\n}\n",
+      "snapdragon-8-gen-3", Precision::kInt8);
+  EXPECT_EQ(verdict.support, Support::kRewritten);
+  EXPECT_THAT(verdict.reason, testing::HasSubstr("channel-first"));
+}
+
+}  // namespace
+}  // namespace htpipe

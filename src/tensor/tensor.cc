@@ -1,0 +1,140 @@
+#include "tensor/tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace htpipe {
+
+std::int64_t element_count(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t dimension : shape) count *= dimension;
+  return count;
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+Encoding Encoding::per_tensor(float scale, std::int32_t zero_point, int bits) {
+  return Encoding{{scale}, {zero_point}, -1, bits};
+}
+
+std::string to_string(const TensorType& type) {
+  std::string text(name_of(type.dtype));
+  if (type.encoding) {
+    const Encoding& encoding = *type.encoding;
+    const bool odd_bits = static_cast<std::size_t>(encoding.bits) != 8 * size_of(type.dtype);
+    const std::string bits = odd_bits ? fmt::format(", bits {}", encoding.bits) : "";
+    if (encoding.per_channel()) {
+      text += fmt::format("<axis {}, scales [{}], zeros [{}]{}>", encoding.axis, fmt::join(encoding.scales, ","),
+                          fmt::join(encoding.zero_points, ","), bits);
+    } else {
+      text += fmt::format("<scale {}, zero {}{}>", encoding.scale(), encoding.zero_point(), bits);
+    }
+  }
+  return text + to_string(type.shape);
+}
+
+Tensor::Tensor(TensorType type) : type_(std::move(type)), owned_(true) {
+  const std::size_t size = std::max<std::size_t>(type_.size_bytes(), 1);
+  auto block = std::shared_ptr<std::uint64_t[]>(new std::uint64_t[(size + 7) / 8]());
+  data_ = reinterpret_cast<const std::byte*>(block.get());
+  owner_ = std::move(block);
+}
+
+Tensor::Tensor(TensorType type, std::shared_ptr<const void> owner, const std::byte* bytes)
+    : type_(std::move(type)), owner_(std::move(owner)), data_(bytes) {}
+
+std::byte* Tensor::writable() {
+  HTPIPE_CHECK(owned_, "a borrowed tensor is read-only");
+  return const_cast<std::byte*>(data_);
+}
+
+Tensor Tensor::with_type(TensorType type) const {
+  HTPIPE_CHECK(type.size_bytes() == type_.size_bytes(), "with_type needs the same size");
+  Tensor copy = *this;
+  copy.type_ = std::move(type);
+  return copy;
+}
+
+double Tensor::real(std::int64_t index) const {
+  const auto at = [this, index]<typename T>(T) { return data<T>()[static_cast<std::size_t>(index)]; };
+  double stored = 0;
+  switch (type_.dtype) {
+    case DType::kF64: return at(double{});
+    case DType::kF32: return static_cast<double>(at(float{}));
+    case DType::kF16: return static_cast<double>(from_f16(at(std::uint16_t{})));
+    case DType::kBF16: return static_cast<double>(from_bf16(at(std::uint16_t{})));
+    case DType::kI64: stored = static_cast<double>(at(std::int64_t{})); break;
+    case DType::kI32: stored = at(std::int32_t{}); break;
+    case DType::kI16: stored = at(std::int16_t{}); break;
+    case DType::kI8: stored = at(std::int8_t{}); break;
+    case DType::kU32: stored = at(std::uint32_t{}); break;
+    case DType::kU16: stored = at(std::uint16_t{}); break;
+    case DType::kU8:
+    case DType::kBool: stored = at(std::uint8_t{}); break;
+  }
+  if (!type_.encoding) return stored;
+  std::size_t channel = 0;
+  if (type_.encoding->per_channel()) {
+    std::int64_t inner = 1;
+    for (std::size_t axis = static_cast<std::size_t>(type_.encoding->axis) + 1; axis < type_.shape.size(); ++axis) {
+      inner *= type_.shape[axis];
+    }
+    channel = static_cast<std::size_t>(index / inner % type_.shape[static_cast<std::size_t>(type_.encoding->axis)]);
+  }
+  return (stored - type_.encoding->zero_points[channel]) * static_cast<double>(type_.encoding->scales[channel]);
+}
+
+std::vector<float> to_floats(const Tensor& tensor) {
+  if (tensor.dtype() == DType::kF32) {
+    const auto values = tensor.data<float>();
+    return {values.begin(), values.end()};
+  }
+  std::vector<float> values(static_cast<std::size_t>(tensor.count()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(tensor.real(static_cast<std::int64_t>(i)));
+  return values;
+}
+
+Shape permute(const Shape& shape, const std::vector<std::int64_t>& order) {
+  Shape result;
+  result.reserve(order.size());
+  for (const std::int64_t axis : order) result.push_back(shape[static_cast<std::size_t>(axis)]);
+  return result;
+}
+
+Tensor transpose(const Tensor& tensor, const std::vector<std::int64_t>& order) {
+  const Shape& from = tensor.shape();
+  HTPIPE_CHECK(order.size() == from.size(), "transpose order has the wrong rank");
+  TensorType type{tensor.dtype(), permute(from, order), tensor.type().encoding};
+  if (type.encoding && type.encoding->per_channel()) {
+    const auto at = std::find(order.begin(), order.end(), type.encoding->axis);
+    type.encoding->axis = static_cast<int>(at - order.begin());
+  }
+  std::vector<std::int64_t> strides(from.size(), 1);
+  for (std::size_t axis = from.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * from[axis];
+  std::vector<std::int64_t> steps;
+  for (const std::int64_t axis : order) steps.push_back(strides[static_cast<std::size_t>(axis)]);
+
+  Tensor result(std::move(type));
+  const std::size_t size = size_of(tensor.dtype());
+  const std::byte* source = tensor.bytes().data();
+  std::byte* out = result.mutable_data<std::byte>().data();
+  std::vector<std::int64_t> index(order.size(), 0);
+  std::int64_t offset = 0;
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    std::memcpy(out + static_cast<std::size_t>(i) * size, source + static_cast<std::size_t>(offset) * size, size);
+    for (std::size_t axis = order.size(); axis-- > 0;) {
+      offset += steps[axis];
+      if (++index[axis] < result.shape()[axis]) break;
+      offset -= steps[axis] * result.shape()[axis];
+      index[axis] = 0;
+    }
+  }
+  return result;
+}
+
+}  // namespace htpipe
