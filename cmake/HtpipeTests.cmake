@@ -27,5 +27,5 @@ foreach(shard RANGE ${last_shard})
   add_test(NAME ${name} COMMAND htpipe_tests "--gtest_output=json:${CMAKE_BINARY_DIR}/test-results/${name}.json"
            WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES ENVIRONMENT
-                                          "GTEST_TOTAL_SHARDS=${HTPIPE_TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
+                                          "GTEST_TOTAL_SHARDS=${HTPIPE_TEST_SHARDS};GTEST_SHARD_INDEX=${shard};GTEST_BRIEF=1")
 endforeach()

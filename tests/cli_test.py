@@ -268,6 +268,62 @@ def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def small_pipeline(folder: Path, **gates: object) -> Path:
+    """The example with few samples and other gates, for one target."""
+    text = PIPELINE.read_text().replace("[snapdragon-8-gen-3, snapdragon-888, snapdragon-7-gen-3]", "[888]")
+    text = text.replace("source: ", f"source: {PIPELINE.parent}/").replace(
+        "reference: ", f"reference: {PIPELINE.parent}/"
+    )
+    text = text.replace("samples: 500", "samples: 20").replace("samples: 10000", "samples: 100")
+    text = text.replace("layer_samples: 16", "layer_samples: 2").replace("task_samples: 200", "task_samples: 10")
+    text = text.replace("max_accuracy_drop: 0.01", "max_accuracy_drop: 0.1")
+    for key, value in gates.items():
+        text = text.replace("gates:\n", f"gates:\n  {key}: {value}\n")
+    path = folder / "p.yaml"
+    path.write_text(text)
+    return path
+
+
+@needs_vendor
+def test_info_reads_what_run_wrote(tmp_path: Path) -> None:
+    path = small_pipeline(tmp_path)
+    environment = {"HTPIPE_VENDOR_DIR": str(VENDOR)}
+    quiet = run("run", path, "-q", **environment)
+    assert quiet.returncode == 0, quiet.stderr
+    assert quiet.stdout == f"{tmp_path / 'out'}\n"
+    assert quiet.stderr == ""
+    report = document(run("run", path, "--json", **environment))["result"]
+    assert report["status"] == "PASS"
+    registry = Path(report["targets"][0]["registry"])
+
+    dlc = document(run("info", registry / "model.dlc", "--json", **environment))["result"]
+    assert dlc["file_bytes"] == (registry / "model.dlc").stat().st_size
+    assert sum(dlc["graphs"][0]["ops"].values()) == dlc["graphs"][0]["nodes"]
+    assert dlc["graphs"][0]["inputs"][0]["dtype"] == "u8"
+    assert dlc["provenance"] is not None
+    context = document(run("info", registry / "model.bin", "--json", **environment))["result"]
+    assert context["soc_model"] == 30
+    assert context["htp_version"] == 68
+    assert context["chip"].startswith("snapdragon-888")
+    assert context["graphs"][0]["inputs"][0]["scales"] == dlc["graphs"][0]["inputs"][0]["scales"]
+    assert run("info", registry / "graph.htir").returncode == 0
+    assert "--graph" in last_line(run("info", registry / "model.dlc", "--graph"))
+
+
+def test_a_failed_gate_has_its_own_exit_code(tmp_path: Path) -> None:
+    alert = tmp_path / "alert"
+    path = small_pipeline(tmp_path, max_rounds=0, alert=f'"echo $HTPIPE_STATUS > {alert}"')
+    path.write_text(path.read_text().replace("layer_cosine: 0.99", "layer_cosine: 1.0"))
+    result = run("run", path, "--json")
+    assert result.returncode == 3, result.stderr
+    assert document(result)["result"]["status"] == "FAIL"
+    line = last_line(result)
+    assert line.startswith("failed: stage gate: ")
+    assert "gate-layer" in line
+    assert "; next: " in line
+    assert alert.read_text() == "FAIL\n"
+
+
 def test_a_full_disk_under_stdout_is_a_failure() -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run([PROGRAM, "targets"], stdout=full, stderr=subprocess.PIPE, check=False, cwd=ROOT)

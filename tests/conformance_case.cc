@@ -38,16 +38,21 @@ std::pair<std::string, std::string> assignment(const std::string& word) {
 
 Result<std::vector<Section>> split(const std::string& text) {
   constexpr std::string_view kCase = "# case: ";
+  constexpr std::string_view kBound = "# bound: ";
   std::vector<Section> sections;
+  std::string bounds;  // of all cases
   std::istringstream stream(text);
   int number = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
     if (line.rfind(kCase, 0) == 0) {
-      sections.push_back({line.substr(kCase.size()), number, {}, {}});
+      sections.push_back({line.substr(kCase.size()), number, {{"bound", bounds}}, {}});
       continue;
     }
-    if (sections.empty()) continue;  // the file's head comment
+    if (sections.empty()) {
+      if (line.rfind(kBound, 0) == 0) bounds += " " + line.substr(kBound.size());
+      continue;
+    }
     Section& section = sections.back();
     const std::size_t colon = line.find(": ");
     if (section.graph.empty() && line.rfind("# ", 0) == 0 && colon != std::string::npos) {

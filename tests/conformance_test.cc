@@ -31,7 +31,7 @@ const std::vector<Engine>& engines() {
   using Kind = Engine::Kind;
   static const std::vector<Engine> table = {
       {"float", Kind::kFloat, Precision::kFp16, 0, 0},
-      {"fp16", Kind::kHalf, Precision::kFp16, 0, 0},
+      {"half", Kind::kHalf, Precision::kFp16, 0, 0},
       {"fp16_v75", Kind::kVendor, Precision::kFp16, 75, 57},
       {"int8_v68", Kind::kVendor, Precision::kInt8, 68, 30},
       {"int8_v73", Kind::kVendor, Precision::kInt8, 73, 64},

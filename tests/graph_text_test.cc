@@ -88,10 +88,18 @@ TEST_F(GraphText, RandomDamageNeverDoesHarm) {
       for (std::size_t edits = 1 + below(3); edits > 0 && !text.empty(); --edits) {
         const std::size_t at = below(text.size());
         switch (below(4)) {
-          case 0: text[at] = kBytes[below(kBytes.size())]; break;
-          case 1: text.insert(at, 1, kBytes[below(kBytes.size())]); break;
-          case 2: text.erase(at, 1 + below(8)); break;
-          default: text.insert(at, text.substr(below(text.size()), 1 + below(24))); break;
+          case 0:
+            text[at] = kBytes[below(kBytes.size())];
+            break;
+          case 1:
+            text.insert(at, 1, kBytes[below(kBytes.size())]);
+            break;
+          case 2:
+            text.erase(at, 1 + below(8));
+            break;
+          default:
+            text.insert(at, text.substr(below(text.size()), 1 + below(24)));
+            break;
         }
       }
       ++(parse_damaged(text) ? accepted : refused);

@@ -45,7 +45,7 @@ struct Answer {
   std::string text;            ///< for people; ends with a line feed
   std::string brief;           ///< all that -q shows; usually a path or nothing
   int exit_code = 0;
-  std::string failure;         ///< last line on stderr when exit_code is not 0
+  std::string failure;  ///< last line on stderr when exit_code is not 0
 };
 
 /// The commands, one file each.

@@ -71,8 +71,9 @@ void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
       ->check(CLI::IsMember({"int8", "int16", "fp16"}))
       ->capture_default_str();
 
-  CLI::App* explain = verbs.add(app, "explain", "Say what an error means and what to do: a word of htpipe's, a number "
-                                                "or name of QNN or Genie");
+  CLI::App* explain = verbs.add(app, "explain",
+                                "Say what an error means and what to do: a word of htpipe's, a number "
+                                "or name of QNN or Genie");
   explain->add_option("code", arguments.subject, "For instance gate-task, 6005 or QNN_GRAPH_ERROR_INVALID_OP_CONFIG")
       ->required();
 
@@ -125,8 +126,8 @@ Error usage_error(const CLI::ParseError& error, const CLI::App& app, int argc, c
   const std::string stranger = unknown_verb(argc, argv, verbs);
   if (!stranger.empty()) {
     const std::string hint = did_you_mean(stranger, verbs);
-    return Error(Code::kUsage, fmt::format("no command \"{}\"; there are {}", stranger.substr(0, 80),
-                                           fmt::join(verbs, ", ")))
+    return Error(Code::kUsage,
+                 fmt::format("no command \"{}\"; there are {}", stranger.substr(0, 80), fmt::join(verbs, ", ")))
         .with_hint(hint.empty() ? "htpipe --help shows what each does." : hint);
   }
   if (app.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {

@@ -69,8 +69,8 @@ Json to_json(const Error& error, const std::string& stage) {
   if (!error.place.node.empty()) place["node"] = error.place.node;
   if (!error.place.pass.empty()) place["pass"] = error.place.pass;
   if (!error.place.target.empty()) place["target"] = error.place.target;
-  return {{"code", word(error.code)}, {"message", error.message}, {"stage", stage},
-          {"place", std::move(place)}, {"notes", error.notes},    {"hint", error.next_step()}};
+  return {{"code", word(error.code)},  {"message", error.message}, {"stage", stage},
+          {"place", std::move(place)}, {"notes", error.notes},     {"hint", error.next_step()}};
 }
 
 }  // namespace
@@ -117,7 +117,8 @@ int show(const Error& error, std::string_view verb, const GlobalOptions& options
   std::string text;
   for (const std::string& note : shown.notes) text += "  " + note + "\n";
   shown.notes.clear();
-  text += fmt::format("{} stage {}: {}; next: {}\n", red("failed:", options), stage, shown.summary(), shown.next_step());
+  text +=
+      fmt::format("{} stage {}: {}; next: {}\n", red("failed:", options), stage, shown.summary(), shown.next_step());
   to_stderr(text);
   return exit_code;
 }

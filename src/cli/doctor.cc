@@ -29,7 +29,9 @@ struct Dataset {
 
 const std::vector<Dataset>& known_datasets() {
   static const std::vector<Dataset> datasets = {
-      {"fashion-mnist", "/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist",
+      {"fashion-mnist",
+       "/usr/share/datasets/fashion-mnist",
+       "dataset-fashion-mnist",
        {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
         "t10k-labels-idx1-ubyte.gz"}},
   };
@@ -72,9 +74,9 @@ class Examination {
     if (install.folder.empty()) {
       answer_.text += fmt::format("  not found; looked in {}\n", fmt::join(install.searched, ", "));
     } else {
-      answer_.text += fmt::format("  folder: {}\n  wheel: onnxruntime-qnn {} (supported: {})\n", install.folder.string(),
-                                  install.wheel_version.empty() ? "of unknown version" : install.wheel_version,
-                                  qnn::kSupportedWheel);
+      answer_.text += fmt::format(
+          "  folder: {}\n  wheel: onnxruntime-qnn {} (supported: {})\n", install.folder.string(),
+          install.wheel_version.empty() ? "of unknown version" : install.wheel_version, qnn::kSupportedWheel);
     }
     worker(json);
     const auto versions = ask_versions();
@@ -98,9 +100,11 @@ class Examination {
     } else {
       Table table({"target", "chip", "htp", "can be compiled", "fp16", "vtcm>"});
       for (const Target& target : *known) {
-        table.add({target.id, target.soc, target.arch(), can_compile_ ? "yes" : "no", target.supports_fp16 ? "yes" : "no",
-                   fmt::format("{} MB", target.vtcm_mb)});
-        list.push_back({{"id", target.id}, {"soc", target.soc}, {"htp_version", target.htp_version},
+        table.add({target.id, target.soc, target.arch(), can_compile_ ? "yes" : "no",
+                   target.supports_fp16 ? "yes" : "no", fmt::format("{} MB", target.vtcm_mb)});
+        list.push_back({{"id", target.id},
+                        {"soc", target.soc},
+                        {"htp_version", target.htp_version},
                         {"can_compile", can_compile_}});
       }
       answer_.text += table.text("  ");

@@ -27,10 +27,10 @@ std::string sentence(std::string_view text) {
 }
 
 Meaning meaning_of(const CodeInfo& row) {
-  return {std::string(row.word), fmt::format("htpipe, exit code {}", row.exit_code == 1 && row.code == Code::kInterrupted
-                                                                         ? 130
-                                                                         : row.exit_code),
-          sentence(row.sentence), sentence(row.cause), sentence(row.next)};
+  return {
+      std::string(row.word),
+      fmt::format("htpipe, exit code {}", row.exit_code == 1 && row.code == Code::kInterrupted ? 130 : row.exit_code),
+      sentence(row.sentence), sentence(row.cause), sentence(row.next)};
 }
 
 Meaning meaning_of(const qnn::VendorCode& row) {

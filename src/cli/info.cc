@@ -34,14 +34,15 @@ Status check_flags(const Arguments& arguments, Kind kind) {
                     .with_hint("Leave the flag out."));
   }
   if (arguments.graph && arguments.dependencies) {
-    return fail(Error(Code::kUsage, "--graph and --dependencies ask for two different texts").with_hint("Give one of them."));
+    return fail(
+        Error(Code::kUsage, "--graph and --dependencies ask for two different texts").with_hint("Give one of them."));
   }
   return {};
 }
 
 }  // namespace
 
-std::string to_text(const OpCounts& counts) {
+std::string counts_text(const OpCounts& counts) {
   std::vector<std::pair<std::string, std::int64_t>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
@@ -49,7 +50,7 @@ std::string to_text(const OpCounts& counts) {
   return text;
 }
 
-Json to_json(const OpCounts& counts) {
+Json counts_json(const OpCounts& counts) {
   Json json = Json::object();
   for (const auto& [name, count] : counts) json[name] = count;
   return json;
@@ -59,10 +60,14 @@ Result<Answer> info(const Arguments& arguments) {
   HTPIPE_TRY(const Kind kind, kind_of(arguments.subject));
   HTPIPE_CHECK_OK(check_flags(arguments, kind));
   switch (kind) {
-    case Kind::kPt2: return info_model(arguments, false);
-    case Kind::kText: return info_model(arguments, true);
-    case Kind::kDlc: return info_dlc(arguments.subject);
-    case Kind::kContext: return info_context(arguments.subject);
+    case Kind::kPt2:
+      return info_model(arguments, false);
+    case Kind::kText:
+      return info_model(arguments, true);
+    case Kind::kDlc:
+      return info_dlc(arguments.subject);
+    case Kind::kContext:
+      return info_context(arguments.subject);
   }
   return fail(Code::kBug, "a kind of file without a reader");
 }

@@ -19,7 +19,7 @@ Result<Answer> info_dlc(const std::filesystem::path& path);
 Result<Answer> info_context(const std::filesystem::path& path);
 
 /// "Conv2d 8, Reshape 1": the most frequent first.
-[[nodiscard]] std::string to_text(const OpCounts& counts);
-[[nodiscard]] Json to_json(const OpCounts& counts);
+[[nodiscard]] std::string counts_text(const OpCounts& counts);
+[[nodiscard]] Json counts_json(const OpCounts& counts);
 
 }  // namespace htpipe::cli

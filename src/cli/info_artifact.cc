@@ -60,11 +60,11 @@ void describe_graph(const qnn::GraphSpec& graph, Answer& answer, Json& list) {
   list.push_back({{"name", graph.name},
                   {"inputs", std::move(inputs)},
                   {"outputs", std::move(outputs)},
-                  {"ops", to_json(ops)},
+                  {"ops", counts_json(ops)},
                   {"nodes", graph.ops.size()},
                   {"static_bytes", static_bytes}});
-  answer.text += fmt::format("\nGraph {}: {} operators, {} of weights\n{}  operators: {}\n", graph.name, graph.ops.size(),
-                             human_bytes(static_bytes), tensors, to_text(ops));
+  answer.text += fmt::format("\nGraph {}: {} operators, {} of weights\n{}  operators: {}\n", graph.name,
+                             graph.ops.size(), human_bytes(static_bytes), tensors, counts_text(ops));
 }
 
 void describe_provenance(const std::string& text, Answer& answer) {
@@ -120,7 +120,10 @@ Result<Answer> info_dlc(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::uintmax_t bytes = std::filesystem::file_size(path, ignored);
   Answer answer;
-  *answer.json = {{"file", path.string()}, {"format", "dlc"}, {"file_bytes", bytes}, {"entries", dlc.entries},
+  *answer.json = {{"file", path.string()},
+                  {"format", "dlc"},
+                  {"file_bytes", bytes},
+                  {"entries", dlc.entries},
                   {"notes", dlc.notes}};
   answer.text = fmt::format("DLC, {}, entries: {}\n", human_bytes(bytes), fmt::join(dlc.entries, ", "));
   Json graphs = Json::array();
@@ -148,10 +151,10 @@ Result<Answer> info_context(const std::filesystem::path& path) {
                   {"core_api", context.core_api},
                   {"backend_api", context.backend_api},
                   {"blob_version", context.blob_version}};
-  answer.text = fmt::format("Context binary, {}, for {}, HTP v{}\n", human_bytes(context.file_bytes), chip,
-                            context.dsp_arch);
-  answer.text += fmt::format("Compiler: {} (core API {}, HTP {}, blob version {})\n", context.build_id, context.core_api,
-                             context.backend_api, context.blob_version);
+  answer.text =
+      fmt::format("Context binary, {}, for {}, HTP v{}\n", human_bytes(context.file_bytes), chip, context.dsp_arch);
+  answer.text += fmt::format("Compiler: {} (core API {}, HTP {}, blob version {})\n", context.build_id,
+                             context.core_api, context.backend_api, context.blob_version);
   Json graphs = Json::array();
   for (const qnn::ContextGraphInfo& graph : context.graphs) describe_graph(graph, answer, graphs);
   (*answer.json)["graphs"] = std::move(graphs);

@@ -33,12 +33,12 @@ void describe_archive(const pt2::Archive& archive, std::uint64_t file_bytes, Ans
   json["schema"] = fmt::format("{}.{}", program.schema_major, program.schema_minor);
   json["file_bytes"] = file_bytes;
   json["parameters"] = {{"tensors", archive.weights.size()}, {"elements", elements}, {"bytes", bytes}};
-  json["aten_ops"] = to_json(aten);
+  json["aten_ops"] = counts_json(aten);
   answer.text += fmt::format("PyTorch exported program, {}, torch {}, schema {}.{}\n", human_bytes(file_bytes),
                              program.torch_version, program.schema_major, program.schema_minor);
-  answer.text += fmt::format("Parameters: {} in {} tensors, {}\n", grouped(elements), archive.weights.size(),
-                             human_bytes(bytes));
-  answer.text += fmt::format("ATen operators: {}\n", to_text(aten));
+  answer.text +=
+      fmt::format("Parameters: {} in {} tensors, {}\n", grouped(elements), archive.weights.size(), human_bytes(bytes));
+  answer.text += fmt::format("ATen operators: {}\n", counts_text(aten));
 }
 
 std::int64_t macs_of(const Graph& graph) {
@@ -54,7 +54,9 @@ std::int64_t macs_of(const Graph& graph) {
 Json values_json(const std::vector<Value*>& values) {
   Json list = Json::array();
   for (const Value* value : values) {
-    list.push_back({{"name", value->name}, {"type", to_string(value->type)}, {"dtype", name_of(value->type.dtype)},
+    list.push_back({{"name", value->name},
+                    {"type", to_string(value->type)},
+                    {"dtype", name_of(value->type.dtype)},
                     {"shape", value->type.shape}});
   }
   return list;
@@ -72,7 +74,7 @@ void describe_graph(const Graph& graph, Answer& answer) {
   json["inputs"] = values_json(graph.inputs());
   json["outputs"] = values_json(graph.outputs());
   json["nodes"] = graph.nodes().size();
-  json["ops"] = to_json(ops);
+  json["ops"] = counts_json(ops);
   json["macs"] = macs;
   json["constant_bytes"] = constant_bytes;
   for (const Value* value : graph.inputs()) {
@@ -83,13 +85,14 @@ void describe_graph(const Graph& graph, Answer& answer) {
   }
   answer.text += fmt::format("Graph: {} nodes, {} multiply-adds, {} of constants\n", graph.nodes().size(),
                              grouped(macs), human_bytes(constant_bytes));
-  answer.text += fmt::format("Operators: {}\n", to_text(ops));
+  answer.text += fmt::format("Operators: {}\n", counts_text(ops));
 }
 
 void describe_coverage(const Coverage& coverage, Answer& answer, Json& list) {
-  answer.text += fmt::format("\n{} in {}: {:.1f} % of {} nodes run on the HTP ({} native, {} rewritten, {} unsupported)\n",
-                             coverage.target, name_of(coverage.precision), coverage.percent(), coverage.total(),
-                             coverage.native, coverage.rewritten, coverage.unsupported);
+  answer.text +=
+      fmt::format("\n{} in {}: {:.1f} % of {} nodes run on the HTP ({} native, {} rewritten, {} unsupported)\n",
+                  coverage.target, name_of(coverage.precision), coverage.percent(), coverage.total(), coverage.native,
+                  coverage.rewritten, coverage.unsupported);
   Table table({"node", "operator", "layer", "", "why"});
   for (const NodeVerdict& node : coverage.nodes) {
     if (node.support == Support::kNative) continue;
@@ -141,7 +144,7 @@ Result<Answer> info_model(const Arguments& arguments, bool is_text) {
     HTPIPE_TRY(text, read_text(path));
     auto parsed = parse_graph(text, unknown_constant);
     if (!parsed) {
-      if (parsed.error().place.file.empty()) parsed.error().place.file = path.string();
+      parsed.error().place.file = path.string();
       return fail(std::move(parsed.error()));
     }
     graph = std::move(*parsed);
@@ -159,8 +162,8 @@ Result<Answer> info_model(const Arguments& arguments, bool is_text) {
     (*answer.json)["importable"] = imported.has_value();
     if (!imported) {
       const Error& error = imported.error();
-      (*answer.json)["import_error"] = {{"code", word(error.code)}, {"message", error.summary()},
-                                        {"hint", error.next_step()}};
+      (*answer.json)["import_error"] = {
+          {"code", word(error.code)}, {"message", error.summary()}, {"hint", error.next_step()}};
       answer.text += fmt::format("Cannot be imported: {}\n  next: {}\n", error.summary(), error.next_step());
       return answer;
     }

@@ -39,8 +39,8 @@ std::string plan_text(const Json& plan) {
   for (const Json& target : at(plan, {"targets"})) targets += (targets.empty() ? "" : ", ") + text_of(target);
   std::string stages;
   for (const Json& stage : at(plan, {"stages"})) stages += (stages.empty() ? "" : ", ") + text_of(stage);
-  return text + fmt::format("  targets: {}\n  stages:  {}\n  output:  {}\n", targets, stages,
-                            text_of(at(plan, {"output"})));
+  return text +
+         fmt::format("  targets: {}\n  stages:  {}\n  output:  {}\n", targets, stages, text_of(at(plan, {"output"})));
 }
 
 std::string stages_text(const Json& stages) {
@@ -69,8 +69,8 @@ std::string worst_of(const Json& worst) {
 }
 
 std::string targets_text(const Json& targets) {
-  Table table({"target", "on HTP>", "float>", "quantised>", "emulator>", "worst layer", "raised>", "dlc>", "binary>",
-               "gates"});
+  Table table(
+      {"target", "on HTP>", "float>", "quantised>", "emulator>", "worst layer", "raised>", "dlc>", "binary>", "gates"});
   for (const Json& target : targets) {
     const Json& raised = at(target, {"raised"});
     table.add({text_of(at(target, {"target"})), percent(at(target, {"coverage", "htp_op_coverage"})),

@@ -18,9 +18,9 @@ Result<Answer> targets(const Arguments& /*arguments*/) {
   for (const Target& target : known) {
     std::vector<std::string> names = {target.name};
     names.insert(names.end(), target.aliases.begin(), target.aliases.end());
-    table.add({target.id, target.soc, std::to_string(target.soc_model), target.arch(), target.supports_fp16 ? "yes" : "no",
-               target.supports_int16_weights ? "yes" : "no", fmt::format("{} MB", target.vtcm_mb),
-               fmt::format("{}", fmt::join(names, ", "))});
+    table.add({target.id, target.soc, std::to_string(target.soc_model), target.arch(),
+               target.supports_fp16 ? "yes" : "no", target.supports_int16_weights ? "yes" : "no",
+               fmt::format("{} MB", target.vtcm_mb), fmt::format("{}", fmt::join(names, ", "))});
     list.push_back({{"id", target.id},
                     {"name", target.name},
                     {"soc", target.soc},

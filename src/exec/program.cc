@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "exec/arena.h"
+#include "kernels/fixed/rounding.h"
 
 namespace htpipe {
 namespace {
@@ -35,7 +36,8 @@ Tensor widen(const Tensor& tensor) {
   return Tensor::from<float>(as_f32(tensor.type()), values);
 }
 
-/// A float kernel on FP16 values: operands are widened, the float32 result is rounded once to binary16.
+/// A float kernel on FP16 values: operands are widened, the float32 result is rounded once to binary16, as the chip
+/// rounds it.
 Result<Kernel> f16_kernel(const Node& node) {
   const NodeTypes types(node);
   const NodeView view = types.view();
@@ -92,7 +94,7 @@ Result<Kernel> f16_kernel(const Node& node) {
       if (to[i] != DType::kF16) continue;
       const auto* source = static_cast<const float*>(results[i]);
       auto* target = static_cast<std::uint16_t*>(call.results[i]);
-      for (std::int64_t j = 0; j < result_types[i].count(); ++j) target[j] = to_f16(source[j]);
+      for (std::int64_t j = 0; j < result_types[i].count(); ++j) target[j] = kernels::to_f16_half_away(source[j]);
     }
   };
   return kernel;

@@ -10,8 +10,7 @@
 
 namespace htpipe {
 
-using Attribute =
-    std::variant<bool, std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
+using Attribute = std::variant<bool, std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
 
 /// A small sorted map from name to attribute. Getters expect the name and type of the schema: anything else is a bug.
 class Attributes {

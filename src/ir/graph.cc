@@ -40,7 +40,8 @@ NodeTypes::NodeTypes(const Node& node) : NodeTypes(node.attributes, node.operand
 }
 
 Value* Graph::find_value(std::string_view name) const {
-  const auto at = std::find_if(values_.begin(), values_.end(), [name](const auto& value) { return value->name == name; });
+  const auto at =
+      std::find_if(values_.begin(), values_.end(), [name](const auto& value) { return value->name == name; });
   return at == values_.end() ? nullptr : at->get();
 }
 
@@ -83,7 +84,7 @@ Result<Node*> Graph::add_node(std::string_view op_name, std::string_view name, A
   if (!variadic && operands.size() > op->operands.size()) {
     return with_place(Error(Code::kUnsupportedForm, fmt::format("{} takes {} operands", op_name, op->operands.size())));
   }
-  if (!variadic) operands.resize(op->operands.size(), nullptr);
+  if (!variadic || operands.size() < op->operands.size()) operands.resize(op->operands.size(), nullptr);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const OperandSpec& spec = op->operands[std::min(i, op->operands.size() - 1)];
     if (operands[i] == nullptr && !spec.optional) {
@@ -143,7 +144,8 @@ void Graph::erase(Node* node) {
 
 void Graph::erase(Value* value) {
   HTPIPE_CHECK(value->users.empty() && value->producer == nullptr && !is_output(value), value->name + " is in use");
-  values_.erase(std::find_if(values_.begin(), values_.end(), [value](const auto& other) { return other.get() == value; }));
+  values_.erase(
+      std::find_if(values_.begin(), values_.end(), [value](const auto& other) { return other.get() == value; }));
 }
 
 void Graph::rename(Value* value, std::string name) {
@@ -170,7 +172,8 @@ Graph Graph::clone() const {
     twin->op = node->op;
     twin->attributes = node->attributes;
     twin->source = node->source;
-    for (const Value* operand : node->operands) twin->operands.push_back(operand != nullptr ? values[operand] : nullptr);
+    for (const Value* operand : node->operands)
+      twin->operands.push_back(operand != nullptr ? values[operand] : nullptr);
     for (const Value* result : node->results) {
       twin->results.push_back(values[result]);
       values[result]->producer = twin.get();
@@ -218,7 +221,8 @@ Status verify_node(const Node& node, const std::set<const Value*>& known) {
     return fail(Error(Code::kGraphInvalid, why).at_node(node.name()));
   };
   for (const Value* operand : node.operands) {
-    if (operand != nullptr && known.count(operand) == 0) return bad(fmt::format("uses %{} before it is made", operand->name));
+    if (operand != nullptr && known.count(operand) == 0)
+      return bad(fmt::format("uses %{} before it is made", operand->name));
   }
   auto types = infer_checked(*node.op, NodeTypes(node).view());
   if (!types) return fail(std::move(types.error()).at_node(node.name()));

@@ -73,8 +73,8 @@ TEST_F(GraphEdit, NamesStayUnique) {
 }
 
 TEST_F(GraphEdit, InsertedNodesStandInFront) {
-  const auto added = graph_.add_node("ElementWiseNeuron", "n", {{"operation", std::string("relu")}}, {value("a")}, {},
-                                     node("b"));
+  const auto added =
+      graph_.add_node("ElementWiseNeuron", "n", {{"operation", std::string("relu")}}, {value("a")}, {}, node("b"));
   ASSERT_TRUE(added);
   graph_.set_operand(*node("b"), 1, (*added)->result());
   EXPECT_TRUE(verify(graph_));

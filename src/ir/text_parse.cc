@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "ir/text.h"
+#include "ir/text_number.h"
 #include "tensor/checked_size.h"
 
 namespace htpipe {
@@ -113,19 +112,16 @@ class Parser {
     if (at_ == begin) stop("expected a number");
     return std::string(text_.substr(begin, at_ - begin));
   }
-  std::int64_t to_integer(const std::string& text) const {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) stop(fmt::format("'{}' is no integer", text));
-    return value;
+  /// The value of a result, or its error at the present line.
+  template <typename T>
+  T take(Result<T> result) const {
+    if (!result) stop(result.error().message);
+    return std::move(*result);
   }
-  double to_double(const std::string& text) const {
-    char* end = nullptr;
-    const double value = std::strtod(text.c_str(), &end);
-    if (end != text.c_str() + text.size()) stop(fmt::format("'{}' is no number", text));
-    return value;
+  void check(const Status& status) const {
+    if (!status) stop(status.error().message);
   }
-  std::int64_t integer() { return to_integer(number_text()); }
+  std::int64_t integer() { return take(text::parse_integer(number_text())); }
   template <typename T>
   T small_integer() {
     const std::int64_t value = integer();
@@ -134,14 +130,7 @@ class Parser {
     }
     return static_cast<T>(value);
   }
-  float to_float(const std::string& text) const {
-    char* end = nullptr;
-    const float value = std::strtof(text.c_str(), &end);
-    if (end != text.c_str() + text.size()) stop(fmt::format("'{}' is no number", text));
-    if (std::isinf(value) && text.find("inf") == std::string::npos) stop(fmt::format("'{}' is out of range", text));
-    return value;
-  }
-  float real() { return to_float(number_text()); }
+  float real() { return take(text::parse_float(number_text())); }
 
   template <typename Item>
   void list(std::string_view open, std::string_view close, Item item) {
@@ -193,55 +182,6 @@ class Parser {
     return result;
   }
 
-  template <typename T>
-  static void put(Tensor& tensor, std::int64_t index, T value) {
-    tensor.mutable_data<T>()[static_cast<std::size_t>(index)] = value;
-  }
-  static void store_integer(Tensor& tensor, std::int64_t index, std::int64_t value) {
-    switch (tensor.dtype()) {
-      case DType::kI64: put(tensor, index, value); break;
-      case DType::kI32: put(tensor, index, static_cast<std::int32_t>(value)); break;
-      case DType::kI16: put(tensor, index, static_cast<std::int16_t>(value)); break;
-      case DType::kI8: put(tensor, index, static_cast<std::int8_t>(value)); break;
-      case DType::kU32: put(tensor, index, static_cast<std::uint32_t>(value)); break;
-      case DType::kU16: put(tensor, index, static_cast<std::uint16_t>(value)); break;
-      default: put(tensor, index, static_cast<std::uint8_t>(value)); break;
-    }
-  }
-  void store(Tensor& tensor, std::int64_t index, const std::string& text) const {
-    const DType dtype = tensor.dtype();
-    if (dtype == DType::kF64) {
-      put(tensor, index, to_double(text));
-    } else if (dtype == DType::kF32) {
-      put(tensor, index, to_float(text));
-    } else if (dtype == DType::kF16) {
-      put(tensor, index, to_f16(to_float(text)));
-    } else if (dtype == DType::kBF16) {
-      stop("a bf16 constant cannot be written out");
-    } else {
-      const std::int64_t value = to_integer(text);
-      const bool fits = dtype == DType::kI64 || (dtype == DType::kBool ? value == 0 || value == 1
-                                                                       : value >= lowest(dtype) && value <= highest(dtype));
-      if (!fits) stop(fmt::format("{} is out of range for {}", text, name_of(dtype)));
-      store_integer(tensor, index, value);
-    }
-  }
-  /// Uniform in [-1,1), or all integers of at most 8 bits that the type has.
-  void store_random(Tensor& tensor, std::int64_t index, std::uint32_t bits) const {
-    const double unit = static_cast<double>(bits) / 2147483648.0 - 1.0;
-    switch (tensor.dtype()) {
-      case DType::kF64: put(tensor, index, unit); break;
-      case DType::kF32: put(tensor, index, static_cast<float>(unit)); break;
-      case DType::kF16: put(tensor, index, to_f16(static_cast<float>(unit))); break;
-      case DType::kBF16: stop("a bf16 constant cannot be written out");
-      case DType::kBool: store_integer(tensor, index, bits >> 31U); break;
-      case DType::kU8:
-      case DType::kU16:
-      case DType::kU32: store_integer(tensor, index, bits >> 24U); break;
-      default: store_integer(tensor, index, static_cast<std::int64_t>(bits >> 24U) - 128); break;
-    }
-  }
-
   Tensor constant() {
     const TensorType constant_type = type();
     if (accept("sha")) {
@@ -255,15 +195,12 @@ class Parser {
     const bool splat = accept("splat");
     if (splat || accept("random")) {
       if (count > kMaxGenerated) stop("a constant is too large to be written as a rule");
-      const std::string text = number_text();
-      std::mt19937 generator(splat ? 0U : static_cast<std::uint32_t>(to_integer(text)));
+      const std::string number = number_text();
+      std::mt19937 generator(splat ? 0U : static_cast<std::uint32_t>(take(text::parse_integer(number))));
       Tensor tensor(constant_type);
       for (std::int64_t i = 0; i < count; ++i) {
-        if (splat) {
-          store(tensor, i, text);
-        } else {
-          store_random(tensor, i, static_cast<std::uint32_t>(generator()));
-        }
+        check(splat ? text::store_element(tensor, i, number)
+                    : text::store_random(tensor, i, static_cast<std::uint32_t>(generator())));
       }
       return tensor;
     }
@@ -272,9 +209,9 @@ class Parser {
     Tensor tensor(constant_type);
     std::int64_t index = 0;
     list("[", "]", [&] {
-      const std::string text = number_text();
+      const std::string number = number_text();
       if (index >= count) stop("a constant has too many elements");
-      store(tensor, index++, text);
+      check(text::store_element(tensor, index++, number));
     });
     if (index != count) stop("a constant has too few elements");
     return tensor;
@@ -296,12 +233,12 @@ class Parser {
     if (!integers.empty()) stop("a list mixes integers and floats");
     return reals;
   }
-  Attribute scalar(std::string text) const {
-    if (text.size() > 1 && text.back() == 'f' && text != "inf" && text != "-inf") {
-      text.pop_back();
-      return to_float(text);
+  Attribute scalar(std::string number) const {
+    if (number.size() > 1 && number.back() == 'f' && number != "inf" && number != "-inf") {
+      number.pop_back();
+      return take(text::parse_float(number));
     }
-    return to_integer(text);
+    return take(text::parse_integer(number));
   }
 
   Value* known(const std::string& name) const {

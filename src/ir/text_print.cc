@@ -24,10 +24,14 @@ std::string value_name(const Value* value) {
 
 std::string element_text(const Tensor& stored, std::size_t index) {
   switch (stored.dtype()) {
-    case DType::kF64: return fmt::format("{}", stored.data<double>()[index]);
-    case DType::kF32: return fmt::format("{}", stored.data<float>()[index]);
-    case DType::kI64: return fmt::format("{}", stored.data<std::int64_t>()[index]);
-    default: return fmt::format("{}", stored.real(static_cast<std::int64_t>(index)));
+    case DType::kF64:
+      return fmt::format("{}", stored.data<double>()[index]);
+    case DType::kF32:
+      return fmt::format("{}", stored.data<float>()[index]);
+    case DType::kI64:
+      return fmt::format("{}", stored.data<std::int64_t>()[index]);
+    default:
+      return fmt::format("{}", stored.real(static_cast<std::int64_t>(index)));
   }
 }
 
@@ -90,7 +94,8 @@ std::string print(const Graph& graph) {
   const auto print_constant = [&](const Value* value) {
     if (value == nullptr || !value->is_constant() || printed[value]) return;
     printed[value] = true;
-    text += fmt::format("  {} = const {} {}\n", value_name(value), to_string(value->type), constant_text(value->constant));
+    text +=
+        fmt::format("  {} = const {} {}\n", value_name(value), to_string(value->type), constant_text(value->constant));
   };
   for (const auto& node : graph.nodes()) {
     for (const Value* operand : node->operands) print_constant(operand);

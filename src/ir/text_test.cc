@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <string>
 
 #include "base/hash.h"
@@ -100,9 +99,8 @@ TEST_F(Text, LargeConstantsAreTakenByDigest) {
   EXPECT_THAT(text, HasSubstr("%k = const f32[20] sha " + sha256_hex(constant.bytes()).substr(0, 16)));
   EXPECT_EQ(error_of(text).code, Code::kGraphSyntax);
   // A source of bytes that answers with the wrong size is refused.
-  const auto wrong = parse_graph(text, [](std::string_view, const TensorType&) {
-    return Tensor({DType::kF32, {19}, {}});
-  });
+  const auto wrong =
+      parse_graph(text, [](std::string_view, const TensorType&) { return Tensor({DType::kF32, {19}, {}}); });
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code, Code::kGraphSyntax);
 }
@@ -130,6 +128,7 @@ TEST_F(Text, ErrorsNameLineAndReason) {
       {head + "  %y = Reshape(%x) {form=[4]}\n}", Code::kUnsupportedForm, 2, "shape"},
       {head + "  %y = Reshape(%x, %x) {shape=[4]}\n}", Code::kUnsupportedForm, 2, "1 operands"},
       {head + "  %y = Reshape(_) {shape=[4]}\n}", Code::kUnsupportedForm, 2, "input"},
+      {head + "  %y = Concat() {axis=0}\n}", Code::kUnsupportedForm, 2, "inputs"},
       {head + "  %y, %z = Reshape(%x) {shape=[4]}\n}", Code::kGraphSyntax, 2, "1 results"},
       {head + "  %y, %y = Reshape(%x) {shape=[4]}\n}", Code::kGraphSyntax, 2, "%y is defined twice"},
       {head + "  %x = Reshape(%x) {shape=[4]}\n}", Code::kGraphSyntax, 2, "%x is defined twice"},

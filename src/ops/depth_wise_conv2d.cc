@@ -103,10 +103,13 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return with_layout(node, shapes.window, shapes.out_channels, std::move(kernel));
 }
 
-kernels::ConvForm form_of(const Shapes& shapes, int htp_version) {
+kernels::ConvForm form_of(const Shapes& shapes, int htp_version, bool wide) {
   const Window& w = shapes.window;
   if (shapes.multiplier > 1) return kernels::ConvForm::kDepthwiseExact;
-  if (w.kernel_h == 1 && w.kernel_w == 1 && htp_version < 73) return kernels::ConvForm::kDepthwiseExact;
+  if (w.kernel_h == 1 && w.kernel_w == 1) {
+    if (wide) return kernels::ConvForm::kDepthwiseStride2;
+    if (htp_version < 73) return kernels::ConvForm::kDepthwiseExact;
+  }
   if (w.stride_h == 2 && w.stride_w == 2) return kernels::ConvForm::kDepthwiseStride2;
   return kernels::ConvForm::kStandard;
 }
@@ -126,7 +129,8 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const float bias_scale = node.has(2) && node.type(2).encoding ? node.type(2).encoding->scale() : 1.0F;
   HTPIPE_TRY(const auto requant, kernels::ConvRequant::make({node.type(0), node.type(1), *request.results[0], bias, sums,
                                                              bias_scale, shapes.out_channels,
-                                                             form_of(shapes, request.htp_version), request.htp_version}));
+                                                             form_of(shapes, request.htp_version, grid.wide()),
+                                                             request.htp_version}));
   const DType in_dtype = node.type(0).dtype;
   const DType out_dtype = request.results[0]->dtype;
   const std::int64_t out_offset = out_dtype == DType::kI8 ? 128 : out_dtype == DType::kI16 ? 32768 : 0;

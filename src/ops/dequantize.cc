@@ -14,11 +14,11 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   Kernel kernel;
   kernel.run = [=](const KernelCall& call) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const float x = kernels::dequantize(kernels::load(call.operands[0], dtype, i), from);
+      const std::int64_t q = kernels::load(call.operands[0], dtype, i);
       if (to == DType::kF16) {
-        call.out<std::uint16_t>(0)[i] = to_f16(x);
+        call.out<std::uint16_t>(0)[i] = kernels::dequantize_f16(q, from);
       } else {
-        call.out<float>(0)[i] = x;
+        call.out<float>(0)[i] = kernels::dequantize(q, from);
       }
     }
   };

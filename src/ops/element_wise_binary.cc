@@ -110,6 +110,30 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+bool is_scalar(const NodeView& node, std::size_t operand) {
+  return node.constants[operand] != nullptr && node.constants[operand]->count() == 1;
+}
+
+/// With a constant of one element the chip makes a table of the other operand; a positive factor is a Convert.
+kernels::Binary with_scalar(const std::string& operation, const kernels::Grid& data, double scalar, bool scalar_first,
+                            const kernels::Grid& out) {
+  kernels::Unary unary;
+  if (operation == "multiply" && scalar > 0) {
+    kernels::Grid scaled = data;
+    scaled.scale *= scalar;
+    unary = kernels::convert(scaled, out);
+  } else {
+    const auto value = [operation, scalar, scalar_first](double x) {
+      if (operation == "add") return x + scalar;
+      if (operation == "subtract") return scalar_first ? scalar - x : x - scalar;
+      if (operation == "multiply") return x * scalar;
+      return operation == "maximum" ? std::max(x, scalar) : std::min(x, scalar);
+    };
+    unary = kernels::table(value, data, out);
+  }
+  return [unary, scalar_first](std::int64_t x, std::int64_t y) { return unary(scalar_first ? y : x); };
+}
+
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
@@ -117,8 +141,11 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const kernels::Grid b, kernels::Grid::of(node.type(1)));
   HTPIPE_TRY(const kernels::Grid out, kernels::Grid::of(*request.results[0]));
   const std::string& operation = node.attributes.text("operation");
+  const bool first_scalar = is_scalar(node, 0);
   kernels::Binary function;
-  if (operation == "add" || operation == "subtract") {
+  if (!out.wide() && (first_scalar || is_scalar(node, 1))) {
+    function = with_scalar(operation, first_scalar ? b : a, node.constants[first_scalar ? 0 : 1]->real(0), first_scalar, out);
+  } else if (operation == "add" || operation == "subtract") {
     function = kernels::add(a, b, out, operation == "subtract");
   } else if (operation == "multiply") {
     function = kernels::multiply(a, b, out);

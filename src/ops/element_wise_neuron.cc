@@ -67,8 +67,18 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(node.type(0)));
   HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
   const std::int64_t count = node.type(0).count();
+  kernels::Unary unary = kernels::table(function, from, to);
+  const std::string& operation = node.attributes.text("operation");
+  if (to.wide() && operation == "hard_sigmoid" && (to.zero != 0 || std::fabs(to.scale * 65535 - 1) > 1e-4)) {
+    return fail(Code::kNoFixedRule, "in 16 bits the chip stores hard_sigmoid in steps of 1/65535, whatever the encoding says");
+  }
+  if (from.wide() && operation == "relu") unary = kernels::wide_clamp(0, INFINITY, from, to);
+  if (from.wide() && operation == "relu_min_max") {
+    unary = kernels::wide_clamp(static_cast<double>(node.attributes.real("min_value")),
+                                static_cast<double>(node.attributes.real("max_value")), from, to);
+  }
   Kernel kernel;
-  kernel.run = [map = kernels::UnaryMap(kernels::table(function, from, to), node.type(0).dtype, request.results[0]->dtype),
+  kernel.run = [map = kernels::UnaryMap(unary, node.type(0).dtype, request.results[0]->dtype),
                 count](const KernelCall& call) { map.run(call.operands[0], call.results[0], count); };
   return kernel;
 }

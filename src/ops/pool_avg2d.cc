@@ -1,10 +1,11 @@
 // PoolAvg2d: mean over a 2-D window; padding counts as zeros only with count_pad_for_edges. Source: QNN PoolAvg2d.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
-#include <memory>
 #include <vector>
 
+#include "kernels/fixed/conv_requant.h"
 #include "kernels/fixed/elementwise.h"
 #include "kernels/fixed/rounding.h"
 #include "ops/pool.h"
@@ -40,33 +41,82 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return with_layout(request.node, window, window.channels, std::move(kernel));
 }
 
-/// Mean of centred stored values, rounded as the chip does for one window.
-class MeanRounding {
- public:
-  MeanRounding(const Grid& from, const Grid& to, bool like_convolution, std::int64_t kernel_cells)
-      : from_(from), to_(to), like_convolution_(like_convolution) {
-    if (!like_convolution) return;
-    // Stride 1 with an odd kernel: an 8-bit convolution with all weights 128.
-    const double multiplier = from.scale / (128.0 * static_cast<double>(kernel_cells) * to.scale);
-    const int exponent = kernels::floor_log2(multiplier);
-    const int log_inverse = multiplier == std::ldexp(1.0, exponent) ? -exponent : -exponent - 1;
-    shift_ = log_inverse - 3;
-    scaled_ = static_cast<std::int64_t>(std::floor(std::ldexp(multiplier, shift_ + 15) + 0.5));
-  }
+/// How the chip computes a mean; which one depends on the geometry (docs/htp-arithmetic.md, "Mean pooling").
+enum class MeanForm : std::uint8_t {
+  kRounded,      ///< the correctly rounded mean; with several encodings rounded twice
+  kReciprocal,   ///< times the reciprocal of the number of cells in 15 significant bits
+  kFloat,        ///< in single precision
+  kConvolution,  ///< as a convolution whose weights are all alike
+};
 
-  [[nodiscard]] std::int64_t operator()(std::int64_t sum, std::int64_t cells) const {
+struct MeanPlan {
+  MeanForm form = MeanForm::kRounded;
+  bool chained = false;
+};
+
+/// True when the last window reaches over the padding, as it may when the output size is rounded up.
+bool overhangs(const Window& w, const Attributes& attributes) {
+  const auto& pad = attributes.integers("pad_amount");
+  return w.row_of(w.out_h - 1, w.kernel_h) > w.in_h + pad[1] || w.column_of(w.out_w - 1, w.kernel_w) > w.in_w + pad[3];
+}
+
+/// Errors: no-fixed-rule where the chip computes something else than a mean.
+Result<MeanPlan> plan_of(const Window& w, const Attributes& attributes, bool wide, bool same_scale) {
+  const bool has_padding = padded(attributes);
+  const bool count_padding = attributes.flag("count_pad_for_edges");
+  const bool square = w.kernel_h == w.kernel_w;
+  const bool tiled = w.stride_h == w.kernel_h && w.stride_w == w.kernel_w;
+  const bool single = w.out_h == 1 && w.out_w == 1;
+  const bool strip = w.out_h == 1 || w.out_w == 1;
+  const bool even = w.kernel_h % 2 == 0 || w.kernel_w % 2 == 0;
+  const bool full = !has_padding || count_padding;  // every window has the same number of cells
+  MeanPlan plan;
+  if (overhangs(w, attributes)) {
+    return fail(Code::kNoFixedRule, "the chip's mean over a window that reaches over the edge is another one");
+  }
+  if (tiled && has_padding && count_padding) {
+    return fail(Code::kNoFixedRule, "the chip answers zeros for a tiled mean that counts its padding");
+  }
+  if (square && tiled && !single && even && w.kernel_h > 2 && !has_padding && same_scale) {
+    plan.chained = true;
+    if (w.in_h % w.kernel_h != 0 || w.in_w % w.kernel_w != 0) {
+      return fail(Code::kNoFixedRule, "a tiled mean with rows or columns left over crashes the vendor's runtime");
+    }
+  }
+  const bool stride_one = w.stride_h == 1 && w.stride_w == 1;
+  if (square && stride_one && !strip && !even && w.kernel_h > 1 && full) {
+    plan.form = MeanForm::kConvolution;
+  } else if (single || tiled) {
+    plan.form = wide ? MeanForm::kReciprocal : MeanForm::kRounded;
+  } else if (even) {
+    plan.form = MeanForm::kFloat;
+  } else if (wide) {
+    plan.form = square && full && w.stride_h == w.stride_w && !stride_one ? MeanForm::kReciprocal : MeanForm::kFloat;
+  }
+  return plan;
+}
+
+/// Mean of stored values. `sum` is taken over centred values.
+class Mean {
+ public:
+  Mean(const Grid& from, const Grid& to, MeanForm form) : from_(from), to_(to), form_(form) {}
+
+  [[nodiscard]] std::int64_t operator()(std::int64_t sum, float real_sum, std::int64_t cells) const {
+    const double ratio = from_.scale / to_.scale;
     std::int64_t q = 0;
-    if (like_convolution_) {
-      const std::int64_t a = kernels::shift(128 * sum, shift_);
-      q = ((2 * a + 1) * scaled_ + (std::int64_t{1} << 15)) >> 16;
+    if (form_ == MeanForm::kFloat) {
+      const float mean = real_sum * (1.0F / static_cast<float>(cells));
+      const float stored = mean * (1.0F / static_cast<float>(to_.scale)) + static_cast<float>(to_.zero);
+      q = static_cast<std::int64_t>(std::rint(stored)) - to_.zero;
+    } else if (form_ == MeanForm::kReciprocal) {
+      const kernels::Mantissa m = kernels::mantissa(ratio / static_cast<double>(cells), 15);
+      q = kernels::shift(sum * m.value + kernels::shift(1, 1 - m.shift), m.shift);
     } else if (from_.scale == to_.scale) {
-      // Correctly rounded, half up: floor((2 sum + n) / 2n).
+      // Half up: floor((2 sum + n) / 2n).
       const std::int64_t numerator = 2 * sum + cells;
       const std::int64_t denominator = 2 * cells;
       q = numerator / denominator - (numerator % denominator < 0 ? 1 : 0);
     } else {
-      // Two roundings, both half up.
-      const double ratio = from_.scale / to_.scale;
       const int k = 4 - kernels::floor_log2(ratio);
       const kernels::Mantissa m = kernels::mantissa(ratio / static_cast<double>(cells), 15);
       const std::int64_t t = kernels::shift(sum * m.value + kernels::shift(1, k + 1 - m.shift), m.shift - k);
@@ -78,9 +128,7 @@ class MeanRounding {
  private:
   Grid from_;
   Grid to_;
-  bool like_convolution_;
-  int shift_ = 0;
-  std::int64_t scaled_ = 0;
+  MeanForm form_;
 };
 
 /// The chain of pools that the chip runs for an even kernel equal to its stride: k/2 first, then 2.
@@ -94,6 +142,32 @@ std::vector<std::int64_t> chain_of(std::int64_t kernel) {
   return chain;
 }
 
+/// A mean with stride 1 as a convolution with one channel's constants.
+Result<Kernel> convolution_kernel(const KernelRequest& request, const Window& window, const Grid& from) {
+  const TensorType& in = request.node.type(0);
+  const TensorType& out = *request.results[0];
+  const std::int64_t weight = from.wide() ? 32 : 128;
+  const std::int64_t area = window.kernel_h * window.kernel_w;
+  const auto scale = static_cast<float>(1.0 / static_cast<double>(weight * area));
+  const TensorType weights{DType::kI8, {}, Encoding::per_tensor(scale, 0, 8)};
+  const std::int64_t weight_sum = weight * area;
+  HTPIPE_TRY(const auto requant, kernels::ConvRequant::make({in, weights, out, {}, {&weight_sum, 1}, 0, 1,
+                                                             kernels::ConvForm::kStandard, request.htp_version}));
+  const std::int64_t centre = requant.uncentred() ? 0 : from.zero;
+  Kernel kernel;
+  kernel.run = [=, in_dtype = in.dtype, out_dtype = out.dtype, offset = from.offset](const KernelCall& call) {
+    std::int64_t sum = 0;
+    for_each_window(
+        window, [&] { sum = 0; },
+        [&](std::int64_t index) { sum += kernels::load(call.operands[0], in_dtype, index) - centre; },
+        [&](std::int64_t index, std::int64_t cells) {
+          sum += (area - cells) * (from.zero - centre);  // padding
+          kernels::store(call.results[0], out_dtype, index, requant.apply(weight * sum, 0) + offset);
+        });
+  };
+  return kernel;
+}
+
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const Window window, pool_window(node));
@@ -101,49 +175,50 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const Grid from, Grid::of(node.type(0)));
   HTPIPE_TRY(const Grid to, Grid::of(*request.results[0]));
   const bool count_padding = node.attributes.flag("count_pad_for_edges");
-  const bool square = window.kernel_h == window.kernel_w;
-  const bool stride_one = window.stride_h == 1 && window.stride_w == 1;
-  const bool single = window.out_h == 1 && window.out_w == 1;
-  const bool tiled = window.stride_h == window.kernel_h && window.stride_w == window.kernel_w;
-  const bool has_padding = padded(node.attributes);
-  const bool like_convolution = square && stride_one && !single && window.kernel_h % 2 == 1 && window.kernel_h > 1 &&
-                                (!has_padding || count_padding) && !from.wide() && request.htp_version >= 73;
-  const bool chained = square && tiled && !single && window.kernel_h % 2 == 0 && window.kernel_h > 2 && !has_padding &&
-                       from.scale == to.scale && !from.wide();
-  if (chained && (window.in_h % window.kernel_h != 0 || window.in_w % window.kernel_w != 0)) {
-    return fail(Code::kNoFixedRule, "a tiled mean with rows or columns left over crashes the vendor's runtime");
-  }
+  HTPIPE_TRY(const MeanPlan plan,
+             plan_of(window, node.attributes, from.wide(), from.scale == to.scale));
+  if (plan.form == MeanForm::kConvolution) return convolution_kernel(request, window, from);
   const DType in_dtype = node.type(0).dtype;
   const DType out_dtype = request.results[0]->dtype;
-  const std::vector<std::int64_t> chain = chained ? chain_of(window.kernel_h) : std::vector<std::int64_t>{0};
+  const std::vector<std::int64_t> chain = plan.chained ? chain_of(window.kernel_h) : std::vector<std::int64_t>{0};
   Kernel kernel;
-  // Two buffers of stored values for the stages of a chain.
+  // Two buffers of stored values for the stages of a chain. A padded window may have more outputs than inputs.
   const std::int64_t in_count = window.n * window.in_h * window.in_w * window.channels;
-  kernel.scratch_bytes = static_cast<std::size_t>(2 * in_count) * sizeof(std::int64_t);
+  const std::int64_t out_count = window.n * window.out_h * window.out_w * window.channels;
+  const std::int64_t most = std::max(in_count, out_count);
+  kernel.scratch_bytes = static_cast<std::size_t>(2 * most) * sizeof(std::int64_t);
   kernel.run = [=](const KernelCall& call) {
     auto* stage_in = reinterpret_cast<std::int64_t*>(call.scratch);
-    std::int64_t* stage_out = stage_in + in_count;
+    std::int64_t* stage_out = stage_in + most;
     for (std::int64_t i = 0; i < in_count; ++i) stage_in[i] = kernels::load(call.operands[0], in_dtype, i);
     Window stage = window;
     Grid grid = from;
-    for (std::size_t step = 0; step < chain.size(); ++step) {
-      if (chained) {
-        stage.kernel_h = stage.kernel_w = stage.stride_h = stage.stride_w = chain[step];
-        stage.out_h = stage.in_h / chain[step];
-        stage.out_w = stage.in_w / chain[step];
+    for (const std::int64_t kernel_size : chain) {
+      if (plan.chained) {
+        stage.kernel_h = stage.kernel_w = stage.stride_h = stage.stride_w = kernel_size;
+        stage.out_h = stage.in_h / kernel_size;
+        stage.out_w = stage.in_w / kernel_size;
       }
       const std::int64_t area = stage.kernel_h * stage.kernel_w;
-      const MeanRounding mean(grid, to, like_convolution, area);
+      const Mean mean(grid, to, plan.form);
+      const auto scale = static_cast<float>(grid.scale);
       std::int64_t sum = 0;
+      float real_sum = 0;
       for_each_window(
-          stage, [&] { sum = 0; }, [&](std::int64_t index) { sum += stage_in[index] - grid.zero; },
-          [&](std::int64_t index, std::int64_t cells) { stage_out[index] = mean(sum, count_padding ? area : cells); });
+          stage, [&] { sum = 0, real_sum = 0.0F; },
+          [&](std::int64_t index) {
+            const std::int64_t centred = stage_in[index] - grid.zero;
+            sum += centred;
+            real_sum += static_cast<float>(centred) * scale;
+          },
+          [&](std::int64_t index, std::int64_t cells) {
+            stage_out[index] = mean(sum, real_sum, count_padding ? area : cells);
+          });
       std::swap(stage_in, stage_out);
       stage.in_h = stage.out_h;
       stage.in_w = stage.out_w;
       grid = to;
     }
-    const std::int64_t out_count = window.n * window.out_h * window.out_w * window.channels;
     for (std::int64_t i = 0; i < out_count; ++i) kernels::store(call.results[0], out_dtype, i, stage_in[i]);
   };
   return kernel;

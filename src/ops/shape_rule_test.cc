@@ -113,8 +113,10 @@ std::string shape_of(const Case& each, bool nhwc) {
     Value* a = node.input(get("a"), false);
     return node.run("Concat", {{"axis", get("axis")[0]}}, {a, node.input(get("b"), false)}, false);
   }
-  if (each.op == "transpose") return node.run("Transpose", {{"perm", get("perm")}}, {node.input(get("in"), false)}, false);
-  if (each.op == "reshape") return node.run("Reshape", {{"shape", get("shape")}}, {node.input(get("in"), false)}, false);
+  if (each.op == "transpose")
+    return node.run("Transpose", {{"perm", get("perm")}}, {node.input(get("in"), false)}, false);
+  if (each.op == "reshape")
+    return node.run("Reshape", {{"shape", get("shape")}}, {node.input(get("in"), false)}, false);
   return "no such operator";
 }
 

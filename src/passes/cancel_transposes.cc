@@ -5,7 +5,6 @@
 // Invariant: a Transpose only ever moves behind its user, so that one walk in execution order finds everything.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -102,8 +101,7 @@ Status move_behind(Graph& graph, Node& node, const Move& move) {
 void merge_into(Graph& graph, Node& node, Node* first, PassReport& report) {
   report.add(fmt::format("{} and {} merged", describe(*first), describe(node)));
   if (node.is("Transpose")) {
-    node.attributes.set("perm",
-                        compose(first->attributes.integers("perm"), node.attributes.integers("perm")));
+    node.attributes.set("perm", compose(first->attributes.integers("perm"), node.attributes.integers("perm")));
   }
   graph.set_operand(node, 0, first->operands[0]);
   erase_unused(graph, first);
@@ -120,8 +118,8 @@ void merge_transpose(Graph& graph, Node* node, PassReport& report) {
 Status turn_into_reshape(Graph& graph, Node* node, PassReport& report) {
   report.add(fmt::format("{} moves no element: a Reshape now", describe(*node)));
   const std::string name = node->name();
-  HTPIPE_TRY(Node* reshape, graph.add_node("Reshape", name, {{"shape", node->result()->type.shape}},
-                                           {node->operands[0]}, node->source, node));
+  HTPIPE_TRY(Node * reshape, graph.add_node("Reshape", name, {{"shape", node->result()->type.shape}},
+                                            {node->operands[0]}, node->source, node));
   graph.replace_uses(node->result(), reshape->result());
   graph.erase(node);
   graph.rename(reshape->result(), name);
@@ -157,9 +155,10 @@ Result<PassReport> run(Graph& graph) {
 }  // namespace
 
 const Pass& cancel_transposes() {
-  static const Pass pass = {
-      "cancel_transposes", "Moves Transposes behind elementwise nodes, merges them, and makes Reshapes of those that "
-                           "move no element.", run};
+  static const Pass pass = {"cancel_transposes",
+                            "Moves Transposes behind elementwise nodes, merges them, and makes Reshapes of those that "
+                            "move no element.",
+                            run};
   return pass;
 }
 

@@ -112,7 +112,8 @@ class Runner {
     if (auto status = verify(graph_); !status) return with_pass(std::move(status.error()));
     if (const std::string now = signature(graph_); now != signature_) {
       return with_pass(Error(Code::kGraphInvalid, fmt::format("the pass turned the graph's inputs and outputs from {} "
-                                                              "into {}", signature_, now)));
+                                                              "into {}",
+                                                              signature_, now)));
     }
     if (!changed || !options_.check) return {};
     if (auto status = options_.check(graph_, pass.name); !status) return with_pass(std::move(status.error()));
@@ -135,7 +136,7 @@ const std::vector<std::string>& default_order() {
       "fold_batchnorm fuse_activation",
       "to_channel_last",
       // What stood between a producer and its activation or Batchnorm may be gone now.
-      "cancel_transposes remove_identities fold_constants fold_batchnorm fuse_activation",
+      "cancel_transposes fold_transpose remove_identities fold_constants fold_batchnorm fuse_activation",
       "remove_dead_code",
   };
   return order;

@@ -132,8 +132,8 @@ TEST_F(Driver, UnknownNamesAreUsageErrorsThatNameTheKnown) {
     const auto records = run_passes(graph_, options);
     ASSERT_FALSE(records) << where;
     EXPECT_EQ(records.error().code, Code::kUsage);
-    EXPECT_THAT(records.error().message, AllOf(HasSubstr(where == 3 ? "\"\"" : "\"fold_all\""),
-                                               HasSubstr("fold_batchnorm, fold_constants")));
+    EXPECT_THAT(records.error().message,
+                AllOf(HasSubstr(where == 3 ? "\"\"" : "\"fold_all\""), HasSubstr("fold_batchnorm, fold_constants")));
     EXPECT_EQ(print(graph_), before) << "nothing runs before all names are known";
   }
 }
@@ -143,7 +143,8 @@ TEST_F(Driver, TheCheckSeesEveryChangeAndItsErrorNamesThePass) {
   std::vector<std::string> seen;
   options.check = [&seen](const Graph& graph, std::string_view pass) -> Status {
     seen.emplace_back(pass);
-    if (pass == "fuse_activation") return fail(Error(Code::kPassChangedResult, "too far off").at_node(graph.nodes()[0]->name()));
+    if (pass == "fuse_activation")
+      return fail(Error(Code::kPassChangedResult, "too far off").at_node(graph.nodes()[0]->name()));
     return {};
   };
   const auto records = run_passes(graph_, options);

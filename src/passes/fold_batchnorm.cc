@@ -123,8 +123,8 @@ Result<PassReport> run(Graph& graph) {
 }  // namespace
 
 const Pass& fold_batchnorm() {
-  static const Pass pass = {
-      "fold_batchnorm", "Folds a Batchnorm into the weights and the bias of the layer in front of it.", run};
+  static const Pass pass = {"fold_batchnorm",
+                            "Folds a Batchnorm into the weights and the bias of the layer in front of it.", run};
   return pass;
 }
 

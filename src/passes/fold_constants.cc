@@ -3,7 +3,6 @@
 // the memory. Outputs of the graph stay computed.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>

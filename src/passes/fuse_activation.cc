@@ -43,9 +43,9 @@ Result<PassReport> run(Graph& graph) {
 }  // namespace
 
 const Pass& fuse_activation() {
-  static const Pass pass = {
-      "fuse_activation", "Makes a relu or relu6 part of the convolution, linear or elementwise node in front of it.",
-      run};
+  static const Pass pass = {"fuse_activation",
+                            "Makes a relu or relu6 part of the convolution, linear or elementwise node in front of it.",
+                            run};
   return pass;
 }
 

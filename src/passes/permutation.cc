@@ -1,8 +1,6 @@
 #include "passes/permutation.h"
 
-#include <algorithm>
 #include <string>
-#include <utility>
 
 #include "passes/rewrite.h"
 
@@ -20,7 +18,8 @@ const Permutation& to_nchw() {
 
 Permutation inverse(const Permutation& perm) {
   Permutation result(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) result[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    result[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
   return result;
 }
 
@@ -71,8 +70,8 @@ Result<Value*> transposed(Graph& graph, Value* value, const Permutation& perm, c
 Status transpose_behind(Graph& graph, Node& node, const Permutation& perm) {
   Value* result = node.result();
   const std::string name = result->name;
-  HTPIPE_TRY(Node* behind, graph.add_node("Transpose", name + std::string(suffix_of(perm)), {{"perm", perm}}, {result},
-                                          node.source, next_node(graph, node)));
+  HTPIPE_TRY(Node * behind, graph.add_node("Transpose", name + std::string(suffix_of(perm)), {{"perm", perm}}, {result},
+                                           node.source, next_node(graph, node)));
   const bool output = graph.is_output(result);
   graph.replace_uses(result, behind->result());
   graph.set_operand(*behind, 0, result);

@@ -24,7 +24,8 @@ class RandomNetwork {
  public:
   explicit RandomNetwork(unsigned seed) : generator_(seed), graph_("random") {
     const std::int64_t channels = pick({1, 2, 3, 4});
-    values_.push_back(graph_.add_input("x", {DType::kF32, {pick({1, 2}), channels, pick({4, 5}), pick({1, 3, 4})}, {}}));
+    values_.push_back(
+        graph_.add_input("x", {DType::kF32, {pick({1, 2}), channels, pick({4, 5}), pick({1, 3, 4})}, {}}));
     for (int i = 0; i < 14; ++i) grow();
     finish();
   }
@@ -52,7 +53,9 @@ class RandomNetwork {
   Value* constant(const Shape& shape, double reach) { return graph_.add_constant("k", tensor(shape, reach)); }
 
   /// Mostly one of the newest values, so that the graph gets deep.
-  Value* any_value() { return values_[values_.size() - 1 - below(std::min<std::size_t>(values_.size(), chance(3) ? 6 : 2))]; }
+  Value* any_value() {
+    return values_[values_.size() - 1 - below(std::min<std::size_t>(values_.size(), chance(3) ? 6 : 2))];
+  }
 
   void add(const char* op, Attributes attributes, std::vector<Value*> operands) {
     const auto node = graph_.add_node(op, "v", std::move(attributes), std::move(operands),
@@ -74,13 +77,27 @@ class RandomNetwork {
     }
     switch (below(8)) {
       case 0:
-      case 1: add("ElementWiseNeuron", {{"operation", std::string(chance(2) ? "relu" : "relu_min_max")}}, {x}); break;
-      case 2: add("ElementWiseNeuron", {{"operation", std::string("tanh")}}, {x}); break;
-      case 3: add("ElementWiseBinary", {{"operation", operation()}}, {x, partner(x)}); break;
-      case 4: add("ElementWiseBinary", {{"operation", operation()}}, {x, broadcast_constant(shape)}); break;
-      case 5: add("Concat", {{"axis", static_cast<std::int64_t>(below(shape.size()))}}, {x, partner(x)}); break;
-      case 6: permuted(x, shape); break;
-      default: reshaped(x, shape); break;
+      case 1:
+        add("ElementWiseNeuron", {{"operation", std::string(chance(2) ? "relu" : "relu_min_max")}}, {x});
+        break;
+      case 2:
+        add("ElementWiseNeuron", {{"operation", std::string("tanh")}}, {x});
+        break;
+      case 3:
+        add("ElementWiseBinary", {{"operation", operation()}}, {x, partner(x)});
+        break;
+      case 4:
+        add("ElementWiseBinary", {{"operation", operation()}}, {x, broadcast_constant(shape)});
+        break;
+      case 5:
+        add("Concat", {{"axis", static_cast<std::int64_t>(below(shape.size()))}}, {x, partner(x)});
+        break;
+      case 6:
+        permuted(x, shape);
+        break;
+      default:
+        reshaped(x, shape);
+        break;
     }
   }
 
@@ -106,7 +123,9 @@ class RandomNetwork {
             {x, constant({out, 1, window[0], window[1]}, 1), bias});
         break;
       }
-      case 3: add("Batchnorm", {}, {x, constant({channels}, 2), constant({channels}, 1)}); break;
+      case 3:
+        add("Batchnorm", {}, {x, constant({channels}, 2), constant({channels}, 1)});
+        break;
       default: {
         const IntList inner_pad = {0, std::min(pad[1], window[0] - 1), 0, std::min(pad[3], window[1] - 1)};
         add(chance(2) ? "PoolMax2d" : "PoolAvg2d",
@@ -153,7 +172,10 @@ class RandomNetwork {
     if (shape.size() == 2) {
       Value* bias = chance(2) ? constant({3}, 1) : nullptr;
       add("FullyConnected", {}, {x, constant({3, shape[1]}, 1), bias});
-      if (chance(2)) add("Batchnorm", {}, {values_.back(), constant({values_.back()->type.shape.back()}, 1), constant({values_.back()->type.shape.back()}, 1)});
+      if (chance(2))
+        add("Batchnorm", {},
+            {values_.back(), constant({values_.back()->type.shape.back()}, 1),
+             constant({values_.back()->type.shape.back()}, 1)});
       return;
     }
     const std::int64_t count = element_count(shape);

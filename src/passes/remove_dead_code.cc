@@ -20,7 +20,8 @@ std::string describe_constants(const std::vector<Value*>& constants) {
     if (names.size() == kNamed) break;
     names.push_back("%" + constant->name);
   }
-  std::string text = fmt::format("{} unused: {}", constants.size() == 1 ? "constant" : "constants", fmt::join(names, ", "));
+  std::string text =
+      fmt::format("{} unused: {}", constants.size() == 1 ? "constant" : "constants", fmt::join(names, ", "));
   if (constants.size() > kNamed) text += fmt::format(" and {} more", constants.size() - kNamed);
   return text;
 }

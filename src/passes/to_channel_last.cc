@@ -20,7 +20,7 @@ Status permute_weight(Graph& graph, Node& node, std::size_t index, Permuted& per
   Value* weight = node.operands[index];
   const Permutation& perm = node.op->weight_to_nhwc;
   if (!weight->is_constant()) {
-    HTPIPE_TRY(Value* moved, transposed(graph, weight, perm, node));
+    HTPIPE_TRY(Value * moved, transposed(graph, weight, perm, node));
     graph.set_operand(node, index, moved);
     return {};
   }
@@ -31,7 +31,7 @@ Status permute_weight(Graph& graph, Node& node, std::size_t index, Permuted& per
 }
 
 Status convert(Graph& graph, Node& node, Permuted& permuted) {
-  HTPIPE_TRY(Value* input, transposed(graph, node.operands[0], to_nhwc(), node));
+  HTPIPE_TRY(Value * input, transposed(graph, node.operands[0], to_nhwc(), node));
   graph.set_operand(node, 0, input);
   for (std::size_t i = 1; i < node.operands.size() && !node.op->weight_to_nhwc.empty(); ++i) {
     if (node.operands[i] == nullptr || node.op->operands[i].role != Role::kWeight) continue;
@@ -66,8 +66,8 @@ Result<PassReport> run(Graph& graph) {
 }  // namespace
 
 const Pass& to_channel_last() {
-  static const Pass pass = {
-      "to_channel_last", "Turns operators with a data layout from channel-first to channel-last.", run};
+  static const Pass pass = {"to_channel_last", "Turns operators with a data layout from channel-first to channel-last.",
+                            run};
   return pass;
 }
 

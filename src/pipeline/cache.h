@@ -36,8 +36,9 @@ class Cache {
                                       const std::function<Status(const std::filesystem::path& folder)>& build);
   /// A stage whose result is one JSON document. A document that cannot be read is made again.
   Result<Json> json(std::string_view stage, std::string_view digest, const std::function<Result<Json>()>& build);
-  /// Whether the last call of files() or json() found its result.
+  /// Whether the last call of files() or json() since begin_stage() found its result.
   [[nodiscard]] bool last_was_cached() const { return last_was_cached_; }
+  void begin_stage() { last_was_cached_ = false; }
 
  private:
   Cache(std::filesystem::path folder, int lock, bool force) : folder_(std::move(folder)), lock_(lock), force_(force) {}

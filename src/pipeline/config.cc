@@ -32,8 +32,8 @@ void read_model(YamlMap map, ModelConfig& model) {
   const auto is_plain = [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-' || letter == '_' || letter == '.';
   };
-  if (!model.id.empty() && (!std::all_of(model.id.begin(), model.id.end(), is_plain) || model.id.front() == '.' ||
-                            model.id.size() > 100)) {
+  if (!model.id.empty() &&
+      (!std::all_of(model.id.begin(), model.id.end(), is_plain) || model.id.front() == '.' || model.id.size() > 100)) {
     map.complain("id", Code::kConfigType,
                  fmt::format("{:?} may hold only letters, digits, '.', '_' and '-', and not begin with '.'",
                              model.id.substr(0, 80)));
@@ -198,21 +198,20 @@ Json to_json(const PipelineConfig& config) {
                        {"activations", config.quantization.activations},
                        {"range", config.quantization.range}};
   if (config.quantization.range == "percentile") quantization["percentile"] = config.quantization.percentile;
-  return {{"model", std::move(model)},
-          {"targets", config.targets},
-          {"data", std::move(data)},
-          {"quantization", std::move(quantization)},
-          {"gates",
-           {{"layer_cosine", config.gates.layer_cosine},
-            {"max_accuracy_drop", config.gates.max_accuracy_drop},
-            {"max_rounds", config.gates.max_rounds},
-            {"reference_tolerance", config.gates.reference_tolerance},
-            {"reference_samples", config.gates.reference_samples}}},
-          {"emulator",
-           {{"layer_samples", config.emulator.layer_samples}, {"task_samples", config.emulator.task_samples}}},
-          {"vendor",
-           {{"timeout_s", config.vendor.timeout_s}, {"optimization_level", config.vendor.optimization_level}}},
-          {"passes", {{"skip", config.skipped_passes}}}};
+  return {
+      {"model", std::move(model)},
+      {"targets", config.targets},
+      {"data", std::move(data)},
+      {"quantization", std::move(quantization)},
+      {"gates",
+       {{"layer_cosine", config.gates.layer_cosine},
+        {"max_accuracy_drop", config.gates.max_accuracy_drop},
+        {"max_rounds", config.gates.max_rounds},
+        {"reference_tolerance", config.gates.reference_tolerance},
+        {"reference_samples", config.gates.reference_samples}}},
+      {"emulator", {{"layer_samples", config.emulator.layer_samples}, {"task_samples", config.emulator.task_samples}}},
+      {"vendor", {{"timeout_s", config.vendor.timeout_s}, {"optimization_level", config.vendor.optimization_level}}},
+      {"passes", {{"skip", config.skipped_passes}}}};
 }
 
 }  // namespace htpipe

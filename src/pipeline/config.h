@@ -30,24 +30,24 @@ struct DataConfig {
   std::string format;  ///< "idx" or "npz"
   SampleFiles calibration;
   SampleFiles evaluation;
-  double scale = 1.0;   ///< model input = stored value * scale + offset
+  double scale = 1.0;  ///< model input = stored value * scale + offset
   double offset = 0.0;
   std::string input_array = "input";    ///< npz only
   std::string labels_array = "labels";  ///< npz only
 };
 
 struct QuantizationConfig {
-  int weights = 8;              ///< bits: 4 or 8
-  int activations = 8;          ///< bits: 8 or 16
+  int weights = 8;               ///< bits: 4 or 8
+  int activations = 8;           ///< bits: 8 or 16
   std::string range = "minmax";  ///< "minmax", "percentile" or "mse"
-  double percentile = 99.99;    ///< of the observed values, for range = percentile
+  double percentile = 99.99;     ///< of the observed values, for range = percentile
 };
 
 struct GateConfig {
-  double layer_cosine = 0.99;       ///< each layer's outputs against float32
-  double max_accuracy_drop = 0.01;  ///< float32 top-1 minus the artifact's, as a fraction of 1
-  int max_rounds = 4;               ///< how often failing layers are given a higher precision
-  std::string alert;                ///< run by sh when a gate fails; empty = none
+  double layer_cosine = 0.99;           ///< each layer's outputs against float32
+  double max_accuracy_drop = 0.01;      ///< float32 top-1 minus the artifact's, as a fraction of 1
+  int max_rounds = 4;                   ///< how often failing layers are given a higher precision
+  std::string alert;                    ///< run by sh when a gate fails; empty = none
   double reference_tolerance = 1.0e-4;  ///< largest absolute difference from PyTorch's outputs
   std::int64_t reference_samples = 100;
 };

@@ -15,21 +15,21 @@ using testing::HasSubstr;
 
 // Line numbers of the tests below count in this text.
 constexpr const char* kFile =
-    "model:\n"                                     // 1
-    "  id: resnet\n"                               // 2
-    "  source: models/resnet.pt2\n"                // 3
-    "targets: [SM8650, snapdragon-888]\n"          // 4
-    "data:\n"                                      // 5
-    "  format: idx\n"                              // 6
-    "  calibration: {images: train.gz}\n"          // 7
-    "  evaluation:\n"                              // 8
-    "    images: /data/test.gz\n"                  // 9
-    "    labels: labels.gz\n"                      // 10
-    "    samples: 1000\n"                          // 11
-    "quantization:\n"                              // 12
-    "  weights: 8\n"                               // 13
-    "  range: percentile\n"                        // 14
-    "gates: {layer_cosine: 0.98}\n";               // 15
+    "model:\n"                             // 1
+    "  id: resnet\n"                       // 2
+    "  source: models/resnet.pt2\n"        // 3
+    "targets: [SM8650, snapdragon-888]\n"  // 4
+    "data:\n"                              // 5
+    "  format: idx\n"                      // 6
+    "  calibration: {images: train.gz}\n"  // 7
+    "  evaluation:\n"                      // 8
+    "    images: /data/test.gz\n"          // 9
+    "    labels: labels.gz\n"              // 10
+    "    samples: 1000\n"                  // 11
+    "quantization:\n"                      // 12
+    "  weights: 8\n"                       // 13
+    "  range: percentile\n"                // 14
+    "gates: {layer_cosine: 0.98}\n";       // 15
 
 class ConfigTest : public testing::Test {
  protected:

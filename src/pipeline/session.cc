@@ -13,6 +13,10 @@ double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+std::string chip_key(const Target& target) {
+  return fmt::format("{} {} {}", target.id, target.soc_model, target.htp_version);
+}
+
 std::string Session::key(const std::vector<std::string>& parts) const {
   Sha256 hash;
   hash.add(program_digest);

@@ -14,8 +14,12 @@
 #include "pipeline/dataset.h"
 #include "qnn/vendor.h"
 #include "quant/calibrate.h"
+#include "target/target.h"
 
 namespace htpipe {
+
+/// What stages depend on of a chip: a corrected data file makes old results worthless.
+[[nodiscard]] std::string chip_key(const Target& target);
 
 /// Milliseconds since an arbitrary start, monotonic.
 [[nodiscard]] double now_ms();
@@ -46,6 +50,7 @@ struct Session {
   Status stage(const std::string& name, const std::string& target, Body body) {
     const double begin = now_ms();
     announce(name, target);
+    cache.begin_stage();
     Result<std::string> line = body();
     if (!line) return fail(in_stage(std::move(line.error()), name, target));
     stages.push_back({name, target, *line, now_ms() - begin, cache.last_was_cached()});

@@ -16,11 +16,10 @@
 namespace htpipe {
 namespace {
 
-/// Our engine must give the emulator's stored values: this share exactly, and all within one step. Where layers of
-/// different widths meet, conversions are modelled to one step only, which later layers can make more of: there a few
-/// values may be further off.
+/// Our engine should give the emulator's stored values: all within one step, and this share exactly. Where an operator
+/// is modelled less closely the report says so. Below the second bound our engine's task accuracy proves nothing.
 constexpr double kEqualShare = 0.999;
-constexpr double kWithinShareMixed = 0.9999;
+constexpr double kWithinShare = 0.99;
 
 quant::QuantizeOptions first_options(const QuantizationConfig& config) {
   quant::QuantizeOptions options;
@@ -119,7 +118,7 @@ class TargetRun {
   Status compare(int round) {
     return session_.stage(fmt::format("compare layers {}", round), id(), [&]() -> Result<std::string> {
       const std::int64_t samples = session_.config.emulator.layer_samples;
-      const std::string key = session_.key({"layers", digest_, session_.graph_digest, session_.evaluation.digest(), id(),
+      const std::string key = session_.key({"layers", digest_, session_.graph_digest, session_.evaluation.digest(), chip_key(outcome_.target),
                                             std::to_string(samples), session_.vendor_versions.dump(),
                                             std::to_string(session_.config.vendor.optimization_level)});
       HTPIPE_TRY(outcome_.layers, session_.cache.json("layers", key, [&]() -> Result<Json> {
@@ -196,7 +195,8 @@ class TargetRun {
 
   void judge_task(std::string_view who, double float_top1, double quantized_top1) {
     const double drop = float_top1 - quantized_top1;
-    const bool passed = drop <= session_.config.gates.max_accuracy_drop;
+    // Shares are fractions of sample counts: a drop of just the allowed size must not fail by rounding.
+    const bool passed = drop <= session_.config.gates.max_accuracy_drop + 1e-9;
     outcome_.gates["task"] = passed ? "PASS" : "FAIL";
     if (passed) return;
     outcome_.failures.push_back(fmt::format("gate-task: top-1 on the {} drops by {:.2f} points, allowed are {:.2f}", who,
@@ -207,7 +207,6 @@ class TargetRun {
   void judge_engine() {
     outcome_.gates["engine"] = "not judged";
     if (!session_.vendor || has_type(*outcome_.quantized, DType::kF16)) return;
-    const bool mixed = has_type(*outcome_.quantized, DType::kU16) && has_type(*outcome_.quantized, DType::kU8);
     std::int64_t compared = 0;
     std::int64_t equal = 0;
     std::int64_t within = 0;
@@ -217,12 +216,20 @@ class TargetRun {
       equal += layer.at("agreement").at("equal").get<std::int64_t>();
       within += layer.at("agreement").at("within_one_step").get<std::int64_t>();
     }
-    const auto share = [compared](std::int64_t part) { return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(compared, 1)); };
-    const bool passed = share(equal) >= kEqualShare && (mixed ? share(within) >= kWithinShareMixed : within == compared);
-    outcome_.gates["engine"] = passed ? "PASS" : "FAIL";
-    if (passed) return;
-    outcome_.failures.push_back(fmt::format("gate-engine: of {} compared elements {} differ from the emulator, {} by more "
-                                            "than one step", compared, compared - equal, compared - within));
+    const auto share = [compared](std::int64_t part) {
+      return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(compared, 1));
+    };
+    const bool exact = within == compared && share(equal) >= kEqualShare;
+    const bool usable = share(within) >= kWithinShare;
+    outcome_.gates["engine"] = exact ? "PASS" : usable ? "WARN" : "FAIL";
+    if (exact) return;
+    const std::string text = fmt::format("of {} compared elements {} differ from the emulator, {} by more than one step",
+                                         compared, compared - equal, compared - within);
+    if (usable) {
+      session_.warnings.push_back(fmt::format("{}: our engine and the emulator: {}", id(), text));
+    } else {
+      outcome_.failures.push_back("gate-engine: " + text);
+    }
   }
 
   Session& session_;

@@ -22,7 +22,7 @@ struct TargetOutcome {
   Json rounds;         ///< what each round of the gate loop found and raised
   Json layers;         ///< rows of layers.h for the final precision
   Json task;           ///< top-1 figures
-  Json gates;          ///< {"layer": "PASS", "task": "PASS", "engine": "PASS" | "not judged"}
+  Json gates;          ///< {"layer": "PASS", "task": "PASS", "engine": "PASS", "WARN" or "not judged"}
   Json context;        ///< what was read back from the context binary; null without vendor
   std::vector<std::string> failures;  ///< one sentence per failed gate
   std::optional<Graph> quantized;

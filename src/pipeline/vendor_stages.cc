@@ -78,7 +78,7 @@ Result<Json> vendor_versions(const qnn::Vendor& vendor, Cache& cache, const std:
 }
 
 Result<Json> vendor_verdicts(Session& session, const Target& target, const Graph& quantized) {
-  const std::string key = session.key({"validate", digest(quantized), target.id, session.vendor_versions.dump()});
+  const std::string key = session.key({"validate", digest(quantized), chip_key(target), session.vendor_versions.dump()});
   return session.cache.json("validate", key, [&]() -> Result<Json> {
     HTPIPE_TRY(const qnn::GraphSpec spec, lower_to_qnn(quantized));
     HTPIPE_TRY(const auto verdicts, session.vendor->validate(spec, target.soc_model));
@@ -97,7 +97,7 @@ Result<Json> vendor_verdicts(Session& session, const Target& target, const Graph
 Result<Compiled> compile_artifacts(Session& session, const Target& target, const Graph& quantized,
                                    const std::string& graph_digest) {
   const std::string provenance = to_text(provenance_json(session, target));
-  const std::string key = session.key({"compile", graph_digest, target.id, provenance, session.vendor_versions.dump()});
+  const std::string key = session.key({"compile", graph_digest, chip_key(target), provenance, session.vendor_versions.dump()});
   HTPIPE_TRY(const std::filesystem::path folder, session.cache.files("compile", key, [&](const std::filesystem::path& work) -> Status {
     HTPIPE_TRY(const qnn::GraphSpec spec, lower_to_qnn(quantized));
     qnn::DlcOptions dlc_options;
@@ -133,7 +133,7 @@ Result<std::map<std::string, Tensor>> emulate_all_values(Session& session, const
 
 Result<Json> emulate_classes(Session& session, const Target& target, const std::filesystem::path& context_binary,
                              const Graph& quantized, const std::string& graph_digest, std::int64_t samples) {
-  const std::string key = session.key({"emulate", graph_digest, target.id, session.evaluation.digest(),
+  const std::string key = session.key({"emulate", graph_digest, chip_key(target), session.evaluation.digest(),
                                        std::to_string(samples), session.vendor_versions.dump(),
                                        std::to_string(session.config.vendor.optimization_level)});
   return session.cache.json("emulate", key, [&]() -> Result<Json> {

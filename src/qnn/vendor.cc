@@ -146,7 +146,7 @@ Result<CompileReport> Vendor::compile_dlc(const GraphSpec& graph, const fs::path
     read_back.error().place.file = out.string();
     return fail(std::move(read_back.error())
                     .with_note("the DLC that was just written cannot be read back")
-                    .with_hint("Most often an operator that the vendor does not know; htpipe check names it."));
+                    .with_hint("Most often an operator that the vendor does not know."));
   }
   return publish(as_bytes(archive), out, response);
 }

@@ -153,6 +153,10 @@ class Quantizer {
       if (bias_value != nullptr) operands[bias] = graph_.add_constant(bias_value->name, half(bias_value->constant));
       return {};
     }
+    // The channel axis of a weight is that of the channel-last form.
+    if (!node.op->weight_to_nhwc.empty() && node.attributes.text("data_layout") != "nhwc") {
+      return fail(Code::kUnsupportedForm, "only channel-last data can be quantised; run the pass to_channel_last");
+    }
     const float input_scale = operands[0]->type.encoding->scale();
     const Parameters parameters = quantize_parameters(weight_value->constant, bias_value != nullptr ? bias_value->constant : Tensor(),
                                                       node.op->weight_channel_axis, input_scale, options_.weight_bits);

@@ -60,7 +60,8 @@ Namesakes predecessor(const Node& node, const NodeIndex& optimised) {
 
 /// "goes on as Conv2d %relu" for a convolution, "became part of Conv2d %relu" for what was merged into one.
 std::string became(const Node& before, const Node& after) {
-  return fmt::format("{} {} %{}", before.op == after.op ? "goes on as" : "became part of", after.op->name, after.name());
+  return fmt::format("{} {} %{}", before.op == after.op ? "goes on as" : "became part of", after.op->name,
+                     after.name());
 }
 
 /// What changed between a node and its namesake; empty when nothing did.
@@ -107,7 +108,8 @@ NodeVerdict verdict_for(const Node& node, const NodeIndex& optimised, const Grap
     return verdict;
   }
   const Namesakes ahead = predecessor(node, optimised);
-  if (node.op->exactness != Exactness::kCopy && ahead.after != nullptr && !difference(*ahead.before, *ahead.after).empty()) {
+  if (node.op->exactness != Exactness::kCopy && ahead.after != nullptr &&
+      !difference(*ahead.before, *ahead.after).empty()) {
     judged_as(*ahead.after, became(node, *ahead.after));
     return verdict;
   }
@@ -147,9 +149,15 @@ Coverage cover(const Graph& imported, const Graph& optimised, const Target& targ
   for (const auto& node : imported.nodes()) {
     coverage.nodes.push_back(verdict_for(*node, index, optimised, target, precision));
     switch (coverage.nodes.back().support) {
-      case Support::kNative: ++coverage.native; break;
-      case Support::kRewritten: ++coverage.rewritten; break;
-      case Support::kUnsupported: ++coverage.unsupported; break;
+      case Support::kNative:
+        ++coverage.native;
+        break;
+      case Support::kRewritten:
+        ++coverage.rewritten;
+        break;
+      case Support::kUnsupported:
+        ++coverage.unsupported;
+        break;
     }
   }
   return coverage;
@@ -162,10 +170,10 @@ Json to_json(const Coverage& coverage) {
     if (!node.reason.empty()) line["reason"] = node.reason;
     nodes.push_back(std::move(line));
   }
-  return {{"target", coverage.target},       {"precision", name_of(coverage.precision)},
-          {"native", coverage.native},       {"rewritten", coverage.rewritten},
+  return {{"target", coverage.target},           {"precision", name_of(coverage.precision)},
+          {"native", coverage.native},           {"rewritten", coverage.rewritten},
           {"unsupported", coverage.unsupported}, {"total", coverage.total()},
-          {"percent", coverage.percent()},   {"nodes", std::move(nodes)}};
+          {"percent", coverage.percent()},       {"nodes", std::move(nodes)}};
 }
 
 std::vector<LayerDependency> layer_dependencies(const Graph& graph) {

@@ -32,15 +32,21 @@ const Rule* rule_for(const Node& node, std::string& reason) {
 /// The type in which a value is computed; nullopt when the HTP has none for it.
 std::optional<Precision> precision_of(const TensorType& type, Precision wanted) {
   switch (type.dtype) {
-    case DType::kF32: return wanted;
-    case DType::kF16: return Precision::kFp16;
+    case DType::kF32:
+      return wanted;
+    case DType::kF16:
+      return Precision::kFp16;
     case DType::kU8:
-    case DType::kI8: return Precision::kInt8;
+    case DType::kI8:
+      return Precision::kInt8;
     case DType::kU16:
-    case DType::kI16: return Precision::kInt16;
+    case DType::kI16:
+      return Precision::kInt16;
     case DType::kI32:
-    case DType::kU32: return type.encoding ? std::nullopt : std::optional(Precision::kInt8);
-    default: return std::nullopt;
+    case DType::kU32:
+      return type.encoding ? std::nullopt : std::optional(Precision::kInt8);
+    default:
+      return std::nullopt;
   }
 }
 
@@ -103,9 +109,12 @@ const std::vector<Rule>& all_rules() {
 
 std::string_view name_of(Precision precision) {
   switch (precision) {
-    case Precision::kInt8: return "int8";
-    case Precision::kInt16: return "int16";
-    case Precision::kFp16: return "fp16";
+    case Precision::kInt8:
+      return "int8";
+    case Precision::kInt16:
+      return "int16";
+    case Precision::kFp16:
+      return "fp16";
   }
   return "";
 }
@@ -119,18 +128,24 @@ std::optional<Precision> parse_precision(std::string_view text) {
 
 std::string_view name_of(Support support) {
   switch (support) {
-    case Support::kNative: return "native";
-    case Support::kRewritten: return "rewritten";
-    case Support::kUnsupported: return "unsupported";
+    case Support::kNative:
+      return "native";
+    case Support::kRewritten:
+      return "rewritten";
+    case Support::kUnsupported:
+      return "unsupported";
   }
   return "";
 }
 
 bool supports(const Target& target, Precision precision) {
   switch (precision) {
-    case Precision::kInt8: return true;
-    case Precision::kInt16: return target.supports_int16_activations;
-    case Precision::kFp16: return target.supports_fp16;
+    case Precision::kInt8:
+      return true;
+    case Precision::kInt16:
+      return target.supports_int16_activations;
+    case Precision::kFp16:
+      return target.supports_fp16;
   }
   return false;
 }

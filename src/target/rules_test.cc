@@ -35,9 +35,12 @@ Target target_named(const std::string& id) {
 
 TensorType data_type(Precision precision, Shape shape) {
   switch (precision) {
-    case Precision::kInt8: return {DType::kU8, std::move(shape), Encoding::per_tensor(0.02F, 128, 8)};
-    case Precision::kInt16: return {DType::kU16, std::move(shape), Encoding::per_tensor(0.0001F, 32768, 16)};
-    case Precision::kFp16: return {DType::kF16, std::move(shape), std::nullopt};
+    case Precision::kInt8:
+      return {DType::kU8, std::move(shape), Encoding::per_tensor(0.02F, 128, 8)};
+    case Precision::kInt16:
+      return {DType::kU16, std::move(shape), Encoding::per_tensor(0.0001F, 32768, 16)};
+    case Precision::kFp16:
+      return {DType::kF16, std::move(shape), std::nullopt};
   }
   return {};
 }
@@ -71,8 +74,9 @@ class Cases {
       spec.inputs = {input("a", shape), input("b", shape)};
       spec.params = {{"operation", numbers.at(rule.value)}};
     } else if (op == "ElementWiseNeuron") {
-      const std::map<std::string_view, std::uint32_t> numbers = {
-          {"gelu", 1}, {"hard_sigmoid", 2}, {"hard_swish", 3}, {"relu", 4}, {"relu_min_max", 5}, {"sigmoid", 6}, {"tanh", 8}};
+      const std::map<std::string_view, std::uint32_t> numbers = {{"gelu", 1}, {"hard_sigmoid", 2}, {"hard_swish", 3},
+                                                                 {"relu", 4}, {"relu_min_max", 5}, {"sigmoid", 6},
+                                                                 {"tanh", 8}};
       spec.inputs = {input("x", shape)};
       spec.params = {{"operation", numbers.at(rule.value)}};
       if (rule.value == "relu_min_max") {
@@ -102,7 +106,8 @@ class Cases {
     const TensorType real{DType::kF32, shape, std::nullopt};
     if (op == "Dequantize") result = real;
     if (op == "Convert" && precision == Precision::kInt16) result = data_type(Precision::kInt8, shape);
-    if (op == "Quantize") graph_.tensors.back().type = precision == Precision::kFp16 ? data_type(precision, shape) : real;
+    if (op == "Quantize")
+      graph_.tensors.back().type = precision == Precision::kFp16 ? data_type(precision, shape) : real;
     if (op == "Quantize" && precision == Precision::kFp16) result = data_type(Precision::kInt8, shape);
     if (op == "Dequantize" && precision == Precision::kFp16) {
       graph_.tensors.back().type = data_type(Precision::kInt8, shape);
@@ -211,8 +216,9 @@ NodeVerdict judge_text(const std::string& text, const std::string& target, Preci
   return judge(*graph, target_named(target), precision).front();
 }
 
-constexpr const char* kRelu = "graph @g(%x: f32[1,4,8,8]) -> (%y) {\n"
-                              "  %y = ElementWiseNeuron(%x) {operation=\"relu\"} : f32[1,4,8,8] @ \"block.relu\"\n}\n";
+constexpr const char* kRelu =
+    "graph @g(%x: f32[1,4,8,8]) -> (%y) {\n"
+    "  %y = ElementWiseNeuron(%x) {operation=\"relu\"} : f32[1,4,8,8] @ \"block.relu\"\n}\n";
 
 TEST(Judge, FloatValuesAreJudgedForTheTypeTheyGet) {
   EXPECT_EQ(judge_text(kRelu, "snapdragon-888", Precision::kInt8).support, Support::kNative);

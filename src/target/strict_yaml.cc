@@ -114,8 +114,8 @@ Result<YamlNode> read_yaml(const std::filesystem::path& path) {
 
 Result<YamlNode> parse_yaml(std::string_view text, const std::string& file) {
   if (text.size() > kLargestFile) {
-    return fail(Error(Code::kConfigSyntax, fmt::format("{} bytes are no file that a person wrote", text.size()))
-                    .in_file(file));
+    return fail(
+        Error(Code::kConfigSyntax, fmt::format("{} bytes are no file that a person wrote", text.size())).in_file(file));
   }
   try {
     std::istringstream stream{std::string(text)};

@@ -18,10 +18,10 @@ namespace htpipe {
 struct YamlNode {
   enum class Kind : std::uint8_t { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
-  int line = 0;         ///< 1-based
-  std::string text;     ///< kScalar
-  bool quoted = false;  ///< kScalar in quotes: never a number or a flag
-  std::vector<YamlNode> items;  ///< kList, and the values of a kMap in the order of `keys`
+  int line = 0;                                   ///< 1-based
+  std::string text;                               ///< kScalar
+  bool quoted = false;                            ///< kScalar in quotes: never a number or a flag
+  std::vector<YamlNode> items;                    ///< kList, and the values of a kMap in the order of `keys`
   std::vector<std::pair<std::string, int>> keys;  ///< kMap: key and its line
 };
 

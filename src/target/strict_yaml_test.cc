@@ -45,7 +45,8 @@ TEST(StrictYaml, DeepNestingIsAnErrorAndNoCrash) {
 }
 
 TEST(StrictYaml, DamagedTextNeverCrashes) {
-  const std::string text = "model: {id: a, source: b.pt2}\ntargets: [x, 'y', \"z\\n\"]\ndata:\n  - |\n    block\n  - >-\n    x\n";
+  const std::string text =
+      "model: {id: a, source: b.pt2}\ntargets: [x, 'y', \"z\\n\"]\ndata:\n  - |\n    block\n  - >-\n    x\n";
   for (std::size_t at = 0; at < text.size(); ++at) {
     (void)parse_yaml(text.substr(0, at), "f.yaml");
     for (const char letter : {'\0', '{', '[', '"', '*', '&', '\t', '\xff', ':'}) {

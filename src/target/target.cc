@@ -52,8 +52,8 @@ Status check_unique(const std::vector<Target>& targets, const std::vector<fs::pa
       for (const std::string& name : names_of(targets[i])) {
         for (const std::string& other : names_of(targets[j])) {
           if (plain(name) != plain(other)) continue;
-          return fail(Error(Code::kConfigType, fmt::format("\"{}\" names a target of {} already", name,
-                                                           files[j].filename().string()))
+          return fail(Error(Code::kConfigType,
+                            fmt::format("\"{}\" names a target of {} already", name, files[j].filename().string()))
                           .in_file(files[i].string()));
         }
       }
@@ -83,8 +83,9 @@ Result<fs::path> targets_folder() {
     if (is_folder(folder)) return folder;
     tried.push_back(folder.string());
   }
-  return fail(Error(Code::kFileMissing, fmt::format("no folder with target files; looked in {}", fmt::join(tried, ", ")))
-                  .with_hint("Set HTPIPE_DATA_DIR to the folder that holds targets/."));
+  return fail(
+      Error(Code::kFileMissing, fmt::format("no folder with target files; looked in {}", fmt::join(tried, ", ")))
+          .with_hint("Set HTPIPE_DATA_DIR to the folder that holds targets/."));
 }
 
 Result<Target> read_target(const fs::path& path) {
@@ -108,8 +109,8 @@ Result<Target> read_target(const fs::path& path) {
   map.integer("vtcm_mb", vtcm_mb, 1, 1024, Need::kRequired);
   map.texts("aliases", aliases);
   for (const char letter : target.id) {
-    if (std::islower(static_cast<unsigned char>(letter)) == 0 && std::isdigit(static_cast<unsigned char>(letter)) == 0 &&
-        letter != '-') {
+    if (std::islower(static_cast<unsigned char>(letter)) == 0 &&
+        std::isdigit(static_cast<unsigned char>(letter)) == 0 && letter != '-') {
       map.complain("id", Code::kConfigType, fmt::format("\"{}\" may hold only a-z, 0-9 and -", target.id));
       break;
     }

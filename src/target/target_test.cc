@@ -62,8 +62,9 @@ TEST(Targets, TheThreeChipsAreThere) {
 }
 
 TEST(Targets, EverySpellingIsUnderstood) {
-  for (const char* spelling : {"snapdragon-8-gen-3", "SM8650", "sm8650", "57", "v75", "V75", "htpv75", "Snapdragon 8 Gen 3",
-                               "qualcomm-snapdragon-8gen3", "SNAPDRAGON_8_GEN_3", "8gen3", "Samsung Galaxy S24+"}) {
+  for (const char* spelling :
+       {"snapdragon-8-gen-3", "SM8650", "sm8650", "57", "v75", "V75", "htpv75", "Snapdragon 8 Gen 3",
+        "qualcomm-snapdragon-8gen3", "SNAPDRAGON_8_GEN_3", "8gen3", "Samsung Galaxy S24+"}) {
     EXPECT_EQ(found(spelling), "snapdragon-8-gen-3") << spelling;
   }
   EXPECT_EQ(found("888"), "snapdragon-888");

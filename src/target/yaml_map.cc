@@ -24,10 +24,14 @@ const YamlNode& no_map() {
 /// What stands in the file, for messages.
 std::string shown(const YamlNode& node) {
   switch (node.kind) {
-    case YamlNode::Kind::kNull: return "nothing";
-    case YamlNode::Kind::kList: return "a list";
-    case YamlNode::Kind::kMap: return "a map";
-    case YamlNode::Kind::kScalar: break;
+    case YamlNode::Kind::kNull:
+      return "nothing";
+    case YamlNode::Kind::kList:
+      return "a list";
+    case YamlNode::Kind::kMap:
+      return "a map";
+    case YamlNode::Kind::kScalar:
+      break;
   }
   return fmt::format("{:?}", node.text.substr(0, 80));
 }
@@ -81,8 +85,7 @@ const YamlNode* YamlMap::want(std::string_view key, Need need) {
 }
 
 void YamlMap::wrong_type(const YamlNode& node, std::string_view key, std::string_view expected) {
-  findings_->add(Code::kConfigType, node.line,
-                 fmt::format("{} must be {}, not {}", named(key), expected, shown(node)));
+  findings_->add(Code::kConfigType, node.line, fmt::format("{} must be {}, not {}", named(key), expected, shown(node)));
 }
 
 const YamlNode* YamlMap::scalar(std::string_view key, Need need, std::string_view expected) {
@@ -183,10 +186,10 @@ void YamlMap::finish() {
   for (const auto& [key, line] : node_->keys) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     const std::string meant = nearest(key, unread);
-    findings_->add(Code::kConfigUnknownKey, line,
-                   fmt::format("no key \"{}\"{}; the keys there are {}", key.substr(0, 80), place,
-                               fmt::join(known_, ", ")),
-                   meant.empty() ? std::string() : fmt::format("Did you mean \"{}\"?", meant));
+    findings_->add(
+        Code::kConfigUnknownKey, line,
+        fmt::format("no key \"{}\"{}; the keys there are {}", key.substr(0, 80), place, fmt::join(known_, ", ")),
+        meant.empty() ? std::string() : fmt::format("Did you mean \"{}\"?", meant));
     // The mistyped key is the cause; that the right one is missing follows from it.
     missing_.erase(std::remove(missing_.begin(), missing_.end(), meant), missing_.end());
   }

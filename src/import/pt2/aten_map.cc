@@ -242,6 +242,20 @@ Out cat(Call& call) {
   return call.add("Concat", {{"axis", axis}}, std::move(operands));
 }
 
+/// A change of float type: the float graph computes in float32, and half-precision weights are widened already.
+Out to_dtype(Call& call) {
+  const Argument* argument = call.node().input("dtype");
+  const auto* dtype = argument != nullptr ? std::get_if<DType>(argument) : nullptr;
+  HTPIPE_TRY(htpipe::Value * input, call.tensor("self"));
+  if (dtype == nullptr || !is_float(*dtype) || !is_float(input->type.dtype)) {
+    return fail(Code::kUnsupportedForm, "a cast from or to integers");
+  }
+  return input;
+}
+
+/// Checks of the exporter without a result.
+Out no_result(Call&) { return nullptr; }
+
 /// Operators that change nothing at inference.
 Out identity(Call& call) { return call.tensor(call.node().input("self") != nullptr ? "self" : "input"); }
 
@@ -253,6 +267,7 @@ Out dropout(Call& call) {
 
 const std::map<std::string_view, Mapper>& table() {
   static const std::map<std::string_view, Mapper> mappers = {
+      {"_assert_tensor_metadata.default", no_result},
       {"adaptive_avg_pool2d.default", adaptive_avg_pool2d},
       {"add.Tensor", add},
       {"add_.Tensor", add},
@@ -266,6 +281,7 @@ const std::map<std::string_view, Mapper>& table() {
       {"conv2d.default", conv2d},
       {"convolution.default", conv2d},
       {"detach.default", identity},
+      {"detach_.default", identity},
       {"dropout.default", dropout},
       {"flatten.using_ints", flatten},
       {"gelu.default", gelu},
@@ -274,6 +290,7 @@ const std::map<std::string_view, Mapper>& table() {
       {"hardswish_.default", neuron<kHardSwish>},
       {"hardtanh.default", clamp},
       {"hardtanh_.default", clamp},
+      {"lift_fresh_copy.default", identity},
       {"linear.default", linear},
       {"max_pool2d.default", max_pool2d},
       {"maximum.default", maximum},
@@ -288,6 +305,7 @@ const std::map<std::string_view, Mapper>& table() {
       {"sigmoid.default", neuron<kSigmoid>},
       {"sub.Tensor", subtract},
       {"tanh.default", neuron<kTanh>},
+      {"to.dtype", to_dtype},
       {"view.default", view},
   };
   return mappers;

@@ -39,11 +39,23 @@ Status check_operators(const Program& program) {
   return fail(std::move(error));
 }
 
+/// A model exported in training mode updates its statistics: its graph means something else than inference.
+Status check_mode(const Program& program) {
+  for (const Node& node : program.nodes) {
+    const Argument* training = node.input("training");
+    if (training == nullptr || !(*training == Argument(true))) continue;
+    return fail(Error(Code::kUnsupportedForm, fmt::format("{} in training mode: call model.eval() before the export", node.target))
+                    .at_node(node.name).with_note(place_of(node)));
+  }
+  return {};
+}
+
 class Importer {
  public:
   Importer(const Archive& archive, std::string name) : archive_(archive), graph_(std::move(name)) {}
 
   Result<Graph> run() {
+    HTPIPE_CHECK_OK(check_mode(archive_.program));
     HTPIPE_CHECK_OK(check_operators(archive_.program));
     HTPIPE_CHECK_OK(add_inputs());
     for (const Node& node : archive_.program.nodes) HTPIPE_CHECK_OK(add(node));
@@ -97,6 +109,7 @@ class Importer {
       if (error.place.node.empty()) error.place.node = node.name;
       return fail(std::move(error).with_note(fmt::format("{}: {}", node.target, place_of(node))));
     }
+    if (*value == nullptr) return {};
     const auto* output = node.outputs.size() == 1 ? std::get_if<TensorName>(&node.outputs.front()) : nullptr;
     if (output == nullptr) {
       return fail(Error(Code::kUnsupportedForm, fmt::format("{} has several results", node.target)).at_node(node.name));

@@ -14,8 +14,8 @@ namespace htpipe::kernels {
 /// How one layer of the family is computed on the chip.
 enum class ConvForm : std::uint8_t {
   kStandard,          ///< Conv2d, FullyConnected, MatMul, TransposeConv2d, DepthWiseConv2d with stride 1 or 3
-  kDepthwiseStride2,  ///< DepthWiseConv2d with stride 2: no shift before the multiplication
-  kDepthwiseExact,    ///< 1x1 DepthWiseConv2d on v68 and channel multipliers: high precision
+  kDepthwiseStride2,  ///< DepthWiseConv2d with stride 2, and 16-bit 1x1: no shift before the multiplication
+  kDepthwiseExact,    ///< 8-bit 1x1 DepthWiseConv2d on v68, and channel multipliers: high precision
 };
 
 /// Constants of one output channel.

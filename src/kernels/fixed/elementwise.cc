@@ -13,6 +13,45 @@ namespace {
 
 std::int64_t half_up(double value) { return static_cast<std::int64_t>(std::floor(value + 0.5)); }
 
+/// Between 16-bit encodings: the factor has 18 fractional bits.
+struct WideFactor {
+  static constexpr int kBits = 18;
+  std::int64_t value;
+  WideFactor(const Grid& from, const Grid& to) {
+    const float ratio = static_cast<float>(from.scale) / static_cast<float>(to.scale);
+    value = half_up(std::ldexp(static_cast<double>(ratio), kBits));
+  }
+  /// `q` times the factor, rounded half up to `fraction_bits`.
+  [[nodiscard]] std::int64_t times(std::int64_t q, int fraction_bits) const {
+    const int drop = kBits - fraction_bits;
+    return (q * value + (std::int64_t{1} << (drop - 1))) >> drop;
+  }
+};
+
+/// Convert: products around the middle of the range are rounded to 1/8, and so is the part of the zero points.
+Unary convert_wide(const Grid& from, const Grid& to) {
+  constexpr std::int64_t kCentre = 32768;
+  const WideFactor factor(from, to);
+  const std::int64_t offset = to.zero * 8 + factor.times(kCentre - from.zero, 3);
+  return [=](std::int64_t q) { return clamp_to((factor.times(q - kCentre, 3) + offset + 4) >> 3, 0, to.high); };
+}
+
+/// Convert from 16 to 8 bits. The chip's constant lies up to 1/128 above the rounded one; the middle is taken here.
+Unary convert_narrowing(const Grid& from, const Grid& to) {
+  const auto ratio = static_cast<double>(static_cast<float>(from.scale) / static_cast<float>(to.scale));
+  const int bits = std::min(22, 13 - floor_log2(ratio));
+  if (bits < 15) return table([](double x) { return x; }, from, to);
+  const std::int64_t m = half_up(std::ldexp(ratio, bits));
+  const std::int64_t constant = (std::int64_t{1} << (bits - 1)) + (std::int64_t{1} << 14);
+  return [=](std::int64_t q) { return clamp_to((((q - from.zero) * m + constant) >> bits) + to.zero, 0, to.high); };
+}
+
+/// What Maximum and Minimum do to their 16-bit operands, nearly.
+Unary rescale_wide(const Grid& from, const Grid& to) {
+  const WideFactor factor(from, to);
+  return [=](std::int64_t q) { return clamp_to(factor.times(q - from.zero, 0) + to.zero, 0, to.high); };
+}
+
 }  // namespace
 
 Result<Grid> Grid::of(const TensorType& type) {
@@ -38,6 +77,8 @@ Result<Grid> Grid::of(const TensorType& type) {
 Unary convert(const Grid& from, const Grid& to) {
   const double ratio = from.scale / to.scale;
   if (from == to) return [](std::int64_t q) { return q; };
+  if (from.wide() && to.wide()) return convert_wide(from, to);
+  if (from.wide()) return convert_narrowing(from, to);
   if (from.wide() || to.wide()) {
     const Mantissa m = mantissa(ratio, 16);
     return [m, from, to](std::int64_t q) {
@@ -64,6 +105,16 @@ Unary table(const std::function<double(double)>& function, const Grid& from, con
     const double y = function(x) / to.scale + static_cast<double>(to.zero);
     if (std::isnan(y)) return std::int64_t{0};
     return static_cast<std::int64_t>(std::rint(std::clamp(y, 0.0, static_cast<double>(to.high))));
+  };
+}
+
+Unary wide_clamp(double low, double high, const Grid& from, const Grid& to) {
+  const auto bound = [&to](double value) {
+    const double q = std::rint(value / to.scale + static_cast<double>(to.zero));
+    return static_cast<std::int64_t>(std::clamp(q, 0.0, static_cast<double>(to.high)));
+  };
+  return [map = convert(from, to), low_q = bound(low), high_q = bound(high)](std::int64_t q) {
+    return clamp_to(map(q), low_q, high_q);
   };
 }
 
@@ -124,7 +175,8 @@ Binary multiply(const Grid& a, const Grid& b, const Grid& out) {
 }
 
 Binary maximum(const Grid& a, const Grid& b, const Grid& out, bool minimum) {
-  return [minimum, left = convert(a, out), right = convert(b, out)](std::int64_t x, std::int64_t y) {
+  const auto map = [&out](const Grid& from) { return out.wide() ? rescale_wide(from, out) : convert(from, out); };
+  return [minimum, left = map(a), right = map(b)](std::int64_t x, std::int64_t y) {
     const std::int64_t l = left(x);
     const std::int64_t r = right(y);
     return minimum ? std::min(l, r) : std::max(l, r);
@@ -142,6 +194,12 @@ std::int64_t quantize(float value, const Grid& to) {
 
 float dequantize(std::int64_t stored, const Grid& from) {
   return static_cast<float>(stored - from.zero) * static_cast<float>(from.scale);
+}
+
+std::uint16_t dequantize_f16(std::int64_t stored, const Grid& from) {
+  if (from.wide()) return to_f16_half_away(dequantize(stored, from));
+  const float scale = from_f16(to_f16_half_away(static_cast<float>(from.scale)));
+  return to_f16_half_away(static_cast<float>(stored - from.zero) * scale);
 }
 
 std::int64_t load(const void* data, DType dtype, std::int64_t index) {

@@ -32,6 +32,8 @@ using Binary = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 
 /// Convert between encodings (also the inputs of Concat, Maximum, Minimum). All widths.
 [[nodiscard]] Unary convert(const Grid& from, const Grid& to);
+/// Clamp of a 16-bit value to [low, high] (infinite = none), which the chip does after converting.
+[[nodiscard]] Unary wide_clamp(double low, double high, const Grid& from, const Grid& to);
 /// One-input function by a table: round half to even on the final value including the zero point.
 [[nodiscard]] Unary table(const std::function<double(double)>& function, const Grid& from, const Grid& to);
 [[nodiscard]] Binary add(const Grid& a, const Grid& b, const Grid& out, bool subtract);
@@ -42,6 +44,8 @@ using Binary = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 [[nodiscard]] std::int64_t quantize(float value, const Grid& to);
 /// stored → float32.
 [[nodiscard]] float dequantize(std::int64_t stored, const Grid& from);
+/// stored → binary16; the scale of 8-bit values is rounded to binary16 first.
+[[nodiscard]] std::uint16_t dequantize_f16(std::int64_t stored, const Grid& from);
 
 /// Reads / writes stored values of any 8- or 16-bit type in the unsigned view.
 [[nodiscard]] std::int64_t load(const void* data, DType dtype, std::int64_t index);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tensor/dtype.h"
+
 namespace htpipe::kernels {
 
 /// Arithmetic shift: right (floor) for k >= 0, left for k < 0.
@@ -14,6 +16,16 @@ namespace htpipe::kernels {
 
 /// Round half away from zero in single precision: trunc(x + copysign(0.5, x)).
 [[nodiscard]] inline float round_half_away(float x) { return std::trunc(x + std::copysign(0.5F, x)); }
+
+/// The binary16 number nearest to `value`; unlike IEEE's default the chip rounds halves away from zero.
+[[nodiscard]] inline std::uint16_t to_f16_half_away(float value) {
+  const std::uint16_t nearest = to_f16(value);
+  const float back = from_f16(nearest);
+  // Halves went to the even neighbour: step outwards when that was inwards. `2 value - back` is exact and the other one.
+  if (!(std::fabs(back) < std::fabs(value))) return nearest;
+  const auto outwards = static_cast<std::uint16_t>(nearest + 1);
+  return from_f16(outwards) == 2 * value - back ? outwards : nearest;
+}
 
 /// floor(log2(x)) for x > 0, exact.
 [[nodiscard]] inline int floor_log2(double x) {
