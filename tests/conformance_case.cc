@@ -121,13 +121,15 @@ void vary_weights(Graph& graph, double spread, Random& random) {
       Value* value = node->operands[i];
       const auto& specs = node->op->operands;
       const Role role = specs[std::min(i, specs.size() - 1)].role;
-      if (value == nullptr || !value->is_constant() || role == Role::kData || value->type.dtype != DType::kF32) continue;
+      if (value == nullptr || !value->is_constant() || role == Role::kData || value->type.dtype != DType::kF32)
+        continue;
       const int axis = role == Role::kWeight ? node->op->weight_channel_axis : 0;
       std::size_t inner = 1;
       for (std::size_t a = static_cast<std::size_t>(axis) + 1; axis >= 0 && a < value->type.shape.size(); ++a) {
         inner *= static_cast<std::size_t>(value->type.shape[a]);
       }
-      const std::size_t channels = axis < 0 ? 1 : static_cast<std::size_t>(value->type.shape[static_cast<std::size_t>(axis)]);
+      const std::size_t channels =
+          axis < 0 ? 1 : static_cast<std::size_t>(value->type.shape[static_cast<std::size_t>(axis)]);
       std::vector<double> factors(channels);
       for (double& factor : factors) factor = std::pow(spread, -random.uniform(0, 1));
       Tensor scaled(value->type);
@@ -152,7 +154,8 @@ Encoding vary(const Encoding& encoding, const TensorType& type, Random& random) 
 
 void vary_encodings(Graph& graph, Random& random) {
   for (const auto& value : graph.values()) {
-    if (!value->is_constant() && value->type.encoding) value->type.encoding = vary(*value->type.encoding, value->type, random);
+    if (!value->is_constant() && value->type.encoding)
+      value->type.encoding = vary(*value->type.encoding, value->type, random);
   }
   for (const auto& node : graph.nodes()) {
     if (node->op->result_encoding == ResultEncoding::kSameAsInput) {
@@ -190,7 +193,8 @@ Result<Case> make_case(const Section& section, const std::string& name, int repe
 
 bool Case::runs_on(const std::string& engine) const {
   if (engines.empty()) return true;
-  return std::any_of(engines.begin(), engines.end(), [&](const std::string& prefix) { return engine.rfind(prefix, 0) == 0; });
+  return std::any_of(engines.begin(), engines.end(),
+                     [&](const std::string& prefix) { return engine.rfind(prefix, 0) == 0; });
 }
 
 Bound Case::bound(const std::string& engine) const {
@@ -236,7 +240,8 @@ std::vector<Tensor> inputs_of(const Graph& graph, const quant::Ranges& ranges, s
     Tensor tensor(input->type);
     const quant::Range range = ranges.at(input->name);
     const auto real = [&] {
-      return round_f16(static_cast<float>(random.uniform(static_cast<double>(range.low), static_cast<double>(range.high))));
+      return round_f16(
+          static_cast<float>(random.uniform(static_cast<double>(range.low), static_cast<double>(range.high))));
     };
     switch (input->type.dtype) {
       case DType::kF32:
@@ -284,7 +289,8 @@ Result<std::map<std::string, std::string>> ignored(const std::string& engine) {
   for (std::string line; std::getline(stream, line);) {
     if (line.empty() || line.front() == '#') continue;
     const std::size_t space = line.find(' ');
-    if (space == std::string::npos) return fail(Error(Code::kDataFormat, "a case is ignored without a reason").in_file(path));
+    if (space == std::string::npos)
+      return fail(Error(Code::kDataFormat, "a case is ignored without a reason").in_file(path));
     lines[line.substr(0, space)] = line.substr(space + 1);
   }
   return lines;

@@ -74,7 +74,8 @@ Numbers convolution(const Call& call, bool depthwise) {
         const Index ix = x * stride[1] - pad[2] + kw * dilation[1];
         if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
         for (Index i = 0; i < per_group; ++i) {
-          const Index weight = nhwc ? ((kh * w[1] + kw) * w[2] + i) * w[3] + c : ((c * w[1] + i) * w[2] + kh) * w[3] + kw;
+          const Index weight =
+              nhwc ? ((kh * w[1] + kw) * w[2] + i) * w[3] + c : ((c * w[1] + i) * w[2] + kh) * w[3] + kw;
           sum += (*call.in[0])[pixel(in, nhwc, n, group * per_group + i, iy, ix)] * (*call.in[1])[at(weight)];
         }
       }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ostream>
+#include <set>
 
 #include "accuracy/metrics.h"
 #include "conformance_case.h"
@@ -46,9 +47,7 @@ const std::vector<Engine>& engines() {
   return table;
 }
 
-bool takes(const Engine& engine, const Case& test) {
-  return engine.stored == test.stored && test.runs_on(engine.name);
-}
+bool takes(const Engine& engine, const Case& test) { return engine.stored == test.stored && test.runs_on(engine.name); }
 
 /// One test: the cases of one file on one engine.
 struct Parameter {
@@ -67,7 +66,8 @@ std::vector<Parameter> parameters() {
     const auto cases = read(file);
     for (const Engine& engine : engines()) {
       // A file that cannot be read fails in every test.
-      const bool any = !cases || std::any_of(cases->begin(), cases->end(), [&](const Case& c) { return takes(engine, c); });
+      const bool any =
+          !cases || std::any_of(cases->begin(), cases->end(), [&](const Case& c) { return takes(engine, c); });
       if (any) found.push_back({file, &engine});
     }
   }
@@ -88,7 +88,8 @@ accuracy::StepAgreement agreement(const Tensor& ours, const Tensor& theirs) {
     return result;
   }
   double largest = 0;
-  for (const float x : to_floats(theirs)) largest = std::max(largest, std::isfinite(x) ? std::abs(static_cast<double>(x)) : 0);
+  for (const float x : to_floats(theirs))
+    largest = std::max(largest, std::isfinite(x) ? std::abs(static_cast<double>(x)) : 0);
   for (std::int64_t i = 0; i < ours.count(); ++i) {
     const double a = ours.real(i);
     const double b = theirs.real(i);
@@ -165,7 +166,8 @@ class Conformance : public testing::TestWithParam<Parameter> {
 };
 
 /// Largest |a - b| allowed, and what it is.
-Outcome compare_reals(const Case& test, const std::vector<double>& want, const std::vector<float>& got, double tolerance) {
+Outcome compare_reals(const Case& test, const std::vector<double>& want, const std::vector<float>& got,
+                      double tolerance) {
   Outcome outcome{test.label(), test.name, {}, ""};
   double largest = 0;
   for (const double x : want) largest = std::max(largest, std::abs(x));
@@ -247,9 +249,10 @@ Outcome compare_stored(const Case& test, const Engine& engine, const Graph& grap
     const Tensor vendors = theirs->at(name).with_type(ours[i].type());
     const accuracy::StepAgreement steps = agreement(ours[i], vendors);
     outcome.steps.merge(steps);
-    if (steps.max_steps > bound.steps || static_cast<double>(steps.equal) < bound.equal * static_cast<double>(steps.compared)) {
-      outcome.failure += fmt::format("{}: {} of {} equal, at most {} steps apart; {}\n", name, steps.equal, steps.compared,
-                                     steps.max_steps, first_difference(ours[i], vendors, bound.steps));
+    if (steps.max_steps > bound.steps ||
+        static_cast<double>(steps.equal) < bound.equal * static_cast<double>(steps.compared)) {
+      outcome.failure += fmt::format("{}: {} of {} equal, at most {} steps apart; {}\n", name, steps.equal,
+                                     steps.compared, steps.max_steps, first_difference(ours[i], vendors, bound.steps));
     }
   }
   return outcome;
@@ -290,14 +293,47 @@ std::vector<Outcome> run_vendor(const std::vector<Case>& cases, const Engine& en
 TEST_P(Conformance, EnginesAgree) {
   const Engine& engine = *GetParam().engine;
   switch (engine.kind) {
-    case Engine::Kind::kFloat: judge(run_float(cases_)); break;
-    case Engine::Kind::kHalf: judge(run_half(cases_, engine)); break;
-    case Engine::Kind::kVendor: judge(run_vendor(cases_, engine)); break;
+    case Engine::Kind::kFloat:
+      judge(run_float(cases_));
+      break;
+    case Engine::Kind::kHalf:
+      judge(run_half(cases_, engine));
+      break;
+    case Engine::Kind::kVendor:
+      judge(run_vendor(cases_, engine));
+      break;
   }
 }
 
 std::string test_name(const testing::TestParamInfo<Parameter>& info) {
   return info.param.file.stem().string() + "_" + info.param.engine->name;
+}
+
+/// No operator without a case, and none whose integer rule is not compared on every chip.
+TEST(ConformanceCases, CoverEveryOperator) {
+  register_all_ops();
+  std::map<std::string, std::set<std::string>> engines_of;
+  for (const auto& file : files()) {
+    const auto cases = read(file);
+    ASSERT_TRUE(cases) << cases.error().summary();
+    for (const Case& test : *cases) {
+      for (const Engine& engine : engines()) {
+        if (!takes(engine, test)) continue;
+        for (const auto& node : test.graph.nodes()) engines_of[std::string(node->op->name)].insert(engine.name);
+      }
+    }
+  }
+  for (const OpDef* op : registered_ops()) {
+    const auto& seen = engines_of[std::string(op->name)];
+    if (op->float_kernel) {
+      EXPECT_EQ(seen.count("float"), 1U) << op->name;
+    }
+    if (!op->fixed_kernel) continue;
+    for (const char* chip : {"v68", "v73", "v75"}) {
+      const bool plain = seen.count(std::string("int8_") + chip) != 0 && seen.count(std::string("int16_") + chip) != 0;
+      EXPECT_TRUE(plain || seen.count(std::string("stored_") + chip) != 0) << op->name << " on " << chip;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Operators, Conformance, testing::ValuesIn(parameters()), test_name);

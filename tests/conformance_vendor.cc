@@ -25,7 +25,8 @@ Status append(const Job& job, std::size_t number, qnn::GraphSpec& all, std::map<
   return {};
 }
 
-Result<std::vector<Answer>> run_together(const qnn::Vendor& vendor, std::uint32_t soc_model, const std::vector<Job>& jobs) {
+Result<std::vector<Answer>> run_together(const qnn::Vendor& vendor, std::uint32_t soc_model,
+                                         const std::vector<Job>& jobs) {
   qnn::GraphSpec all;
   all.name = "conformance";
   qnn::ExecuteRequest request;
@@ -38,7 +39,8 @@ Result<std::vector<Answer>> run_together(const qnn::Vendor& vendor, std::uint32_
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     std::map<std::string, Tensor> outputs;
-    for (const Value* output : jobs[i].graph->outputs()) outputs[output->name] = report.outputs.at(prefix_of(i) + output->name);
+    for (const Value* output : jobs[i].graph->outputs())
+      outputs[output->name] = report.outputs.at(prefix_of(i) + output->name);
     answers.emplace_back(std::move(outputs));
   }
   return answers;

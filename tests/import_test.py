@@ -1,7 +1,7 @@
 """Imported models give PyTorch's outputs, and what cannot be imported is named with module and line.
 
-Each case is a small module: PyTorch exports it and computes the reference; `htpipe run` imports, optimises and compares,
-then quantises it and, with Qualcomm's libraries, checks our integers against the emulator's on three chips.
+Each case is a small module: PyTorch exports it and computes the reference; `htpipe run` imports, optimises and
+compares, then quantises it and, with Qualcomm's libraries, compiles and emulates it for three chips.
 """
 
 import json
@@ -60,13 +60,21 @@ def conv(*arguments: int, **options: Any) -> nn.Conv2d:
 
 
 CASES: dict[str, Callable[[], nn.Module]] = {
-    "conv_bn_relu": lambda: nn.Sequential(conv(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten()),
+    "conv_bn_relu": lambda: nn.Sequential(
+        conv(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten()
+    ),
     "conv_bias_bn": lambda: nn.Sequential(conv(3, 5, 3, stride=2), nn.BatchNorm2d(5), nn.Flatten()),
     "dilated": lambda: nn.Sequential(conv(3, 4, 3, padding=2, dilation=2), nn.ReLU(), nn.Flatten()),
     "unequal_window": lambda: nn.Sequential(conv(3, 4, (3, 1), stride=(1, 2), padding=(1, 0)), nn.Flatten()),
     "grouped": lambda: nn.Sequential(conv(3, 6, 1), nn.ReLU(), conv(6, 6, 3, groups=3, padding=1), nn.Flatten()),
-    "depthwise": lambda: nn.Sequential(conv(3, 6, 1), nn.ReLU6(), conv(6, 6, 3, groups=6, padding=1, bias=False),
-                                       nn.BatchNorm2d(6), nn.ReLU6(), nn.Flatten()),
+    "depthwise": lambda: nn.Sequential(
+        conv(3, 6, 1),
+        nn.ReLU6(),
+        conv(6, 6, 3, groups=6, padding=1, bias=False),
+        nn.BatchNorm2d(6),
+        nn.ReLU6(),
+        nn.Flatten(),
+    ),
     "depthwise_stride": lambda: nn.Sequential(conv(3, 3, 3, groups=3, stride=2, padding=1), nn.Flatten()),
     "residual": lambda: Lambda(lambda m, x: head(F.relu(m.a(x) + m.b(x))), a=conv(3, 8, 3, padding=1), b=conv(3, 8, 1)),
     "max_pool": lambda: nn.Sequential(conv(3, 4, 3), nn.MaxPool2d(3, 2, 1), nn.Flatten()),
@@ -81,7 +89,9 @@ CASES: dict[str, Callable[[], nn.Module]] = {
     "subtract": lambda: Lambda(lambda m, x: head(m.a(x) - m.b(x)), a=conv(3, 4, 1), b=conv(3, 4, 1)),
     "squeeze_excite": lambda: Lambda(
         lambda m, x: head(m.a(x) * torch.sigmoid(m.c(F.relu(m.b(F.adaptive_avg_pool2d(m.a(x), 1)))))),
-        a=conv(3, 8, 3), b=conv(8, 4, 1), c=conv(4, 8, 1),
+        a=conv(3, 8, 3),
+        b=conv(8, 4, 1),
+        c=conv(4, 8, 1),
     ),
     "hard_swish": lambda: nn.Sequential(conv(3, 4, 3), nn.Hardswish(), nn.Flatten()),
     "hard_sigmoid": lambda: nn.Sequential(conv(3, 4, 3), nn.Hardsigmoid(), nn.Flatten()),
@@ -120,9 +130,7 @@ def run(folder: Path, model: Path, inputs: np.ndarray, logits: np.ndarray) -> su
     }
     file = folder / "pipeline.yaml"
     file.write_text(json.dumps(config))
-    return subprocess.run(
-        [PROGRAM, "run", file, "--json"], capture_output=True, text=True, check=False, timeout=120
-    )
+    return subprocess.run([PROGRAM, "run", file, "--json"], capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -140,7 +148,9 @@ def test_outputs_are_those_of_pytorch(name: str, tmp_path: Path) -> None:
 
 
 def test_unknown_operators_are_all_named(tmp_path: Path) -> None:
-    module = Lambda(lambda m, x: torch.cumsum(torch.sort(m.inner(x), 1).values, 2), inner=Lambda(lambda _, x: torch.erfinv(x)))
+    module = Lambda(
+        lambda m, x: torch.cumsum(torch.sort(m.inner(x), 1).values, 2), inner=Lambda(lambda _, x: torch.erfinv(x))
+    )
     model, inputs = export(module.eval(), tmp_path)
     result = run(tmp_path, model, inputs, np.zeros((SAMPLES, 192), np.float32))
     assert result.returncode == 1

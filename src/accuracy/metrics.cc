@@ -18,13 +18,20 @@ std::int64_t ordered_f16(std::uint16_t bits) {
 
 std::int64_t stored(const Tensor& tensor, std::size_t index) {
   switch (tensor.dtype()) {
-    case DType::kU8: return tensor.data<std::uint8_t>()[index];
-    case DType::kI8: return tensor.data<std::int8_t>()[index];
-    case DType::kU16: return tensor.data<std::uint16_t>()[index];
-    case DType::kI16: return tensor.data<std::int16_t>()[index];
-    case DType::kI32: return tensor.data<std::int32_t>()[index];
-    case DType::kF16: return ordered_f16(tensor.data<std::uint16_t>()[index]);
-    default: throw_bug(__FILE__, __LINE__, "dtype", "no stored steps in this type");
+    case DType::kU8:
+      return tensor.data<std::uint8_t>()[index];
+    case DType::kI8:
+      return tensor.data<std::int8_t>()[index];
+    case DType::kU16:
+      return tensor.data<std::uint16_t>()[index];
+    case DType::kI16:
+      return tensor.data<std::int16_t>()[index];
+    case DType::kI32:
+      return tensor.data<std::int32_t>()[index];
+    case DType::kF16:
+      return ordered_f16(tensor.data<std::uint16_t>()[index]);
+    default:
+      throw_bug(__FILE__, __LINE__, "dtype", "no stored steps in this type");
   }
 }
 

@@ -16,7 +16,7 @@ class BugError : public std::logic_error {
 
 }  // namespace htpipe
 
-#define HTPIPE_CHECK(condition, message) \
-  do {                                   \
+#define HTPIPE_CHECK(condition, message)                                              \
+  do {                                                                                \
     if (!(condition)) ::htpipe::throw_bug(__FILE__, __LINE__, #condition, (message)); \
   } while (false)

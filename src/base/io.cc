@@ -62,7 +62,7 @@ bool write_all(int fd, Bytes content) {
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return open_error(path);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.get(), &status) != 0) return open_error(path);
   if (!S_ISREG(status.st_mode)) {
     return fail(Error(Code::kFileUnreadable, "not a regular file").in_file(path.string()));

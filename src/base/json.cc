@@ -23,9 +23,7 @@ Result<Json> read_json(const std::filesystem::path& path) {
   return json;
 }
 
-std::string to_text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string to_text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 Status write_json(const std::filesystem::path& path, const Json& json) {
   return write_file_atomic(path, to_text(json));

@@ -83,14 +83,14 @@ using Status = tl::expected<void, Error>;
 
 /// HTPIPE_TRY(auto x, expression): returns the error of `expression`, or binds its value.
 #define HTPIPE_TRY(declaration, expression) HTPIPE_TRY_IMPL(HTPIPE_CONCAT(result_, __LINE__), declaration, expression)
-#define HTPIPE_TRY_IMPL(name, declaration, expression)          \
-  auto name = (expression);                                     \
+#define HTPIPE_TRY_IMPL(name, declaration, expression)                          \
+  auto name = (expression);                                                     \
   if (!name) return ::tl::unexpected<::htpipe::Error>(std::move(name).error()); \
   declaration = std::move(name).value()
 
 /// HTPIPE_CHECK_OK(expression): returns the error of a Status expression.
-#define HTPIPE_CHECK_OK(expression)                                                                                \
-  if (auto HTPIPE_CONCAT(status_, __LINE__) = (expression); !HTPIPE_CONCAT(status_, __LINE__)) {                   \
-    return ::tl::unexpected<::htpipe::Error>(std::move(HTPIPE_CONCAT(status_, __LINE__)).error());                 \
-  }                                                                                                                \
+#define HTPIPE_CHECK_OK(expression)                                                                \
+  if (auto HTPIPE_CONCAT(status_, __LINE__) = (expression); !HTPIPE_CONCAT(status_, __LINE__)) {   \
+    return ::tl::unexpected<::htpipe::Error>(std::move(HTPIPE_CONCAT(status_, __LINE__)).error()); \
+  }                                                                                                \
   static_assert(true)

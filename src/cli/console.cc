@@ -16,8 +16,6 @@
 namespace htpipe::cli {
 namespace {
 
-constexpr int kInterruptedExitCode = 130;
-
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0';
@@ -101,9 +99,7 @@ int show(const Answer& answer, const Arguments& arguments) {
   return exit_code;
 }
 
-int exit_code_of(const Error& error) {
-  return error.code == Code::kInterrupted ? kInterruptedExitCode : info(error.code).exit_code;
-}
+int exit_code_of(const Error& error) { return info(error.code).exit_code; }
 
 int show(const Error& error, std::string_view verb, const GlobalOptions& options) {
   Error shown = error;

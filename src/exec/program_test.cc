@@ -63,14 +63,16 @@ void expect_pytorch_logits(const Graph& graph) {
     ASSERT_TRUE(logits) << logits.error().summary();
     ASSERT_EQ((*logits)[0].count(), 10);
     for (std::size_t i = 0; i < 10; ++i) {
-      worst = std::max(worst, std::fabs(static_cast<double>((*logits)[0].data<float>()[i] - want.data<float>()[row * 10 + i])));
+      worst = std::max(
+          worst, std::fabs(static_cast<double>((*logits)[0].data<float>()[i] - want.data<float>()[row * 10 + i])));
     }
   }
   EXPECT_LT(worst, 1e-4);
 }
 
 TEST(Program, ExampleModelGivesPyTorchsLogits) {
-  if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist")) GTEST_SKIP() << "dataset-fashion-mnist is not installed";
+  if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist"))
+    GTEST_SKIP() << "dataset-fashion-mnist is not installed";
   register_all_ops();
   auto graph = import_pt2(std::string(kExample) + "fashion_resnet.pt2");
   ASSERT_TRUE(graph) << graph.error().summary();
@@ -119,7 +121,8 @@ TEST(Program, ThreadsShareAProgram) {
     std::vector<float> all;
     for (int i = 0; i < 20; ++i) {
       const float start = seed + static_cast<float>(i) * 0.01F;
-      const auto outputs = program->run(workspace, std::vector<Tensor>{floats({1, 6, 6, 2}, start), floats({1, 6, 6, 3}, -start)});
+      const auto outputs =
+          program->run(workspace, std::vector<Tensor>{floats({1, 6, 6, 2}, start), floats({1, 6, 6, 3}, -start)});
       const auto values = to_floats((*outputs)[0]);
       all.insert(all.end(), values.begin(), values.end());
     }
@@ -130,7 +133,8 @@ TEST(Program, ThreadsShareAProgram) {
   std::vector<std::vector<float>> got(4);
   {
     std::vector<std::jthread> threads;
-    for (std::size_t t = 0; t < 4; ++t) threads.emplace_back([&, t] { got[t] = compute(static_cast<float>(t) * 0.1F); });
+    for (std::size_t t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] { got[t] = compute(static_cast<float>(t) * 0.1F); });
   }
   EXPECT_EQ(got, want);
 }

@@ -20,12 +20,18 @@ qnn::ParamSpec list_param(std::string_view name, const std::vector<std::int64_t>
 Result<qnn::ParamSpec> lower_param(const ParamLowering& lowering, const Attribute& value) {
   const std::string name(lowering.param);
   switch (lowering.kind) {
-    case ParamKind::kBool: return qnn::ParamSpec{name, std::get<bool>(value)};
-    case ParamKind::kU32: return qnn::ParamSpec{name, static_cast<std::uint32_t>(std::get<std::int64_t>(value))};
-    case ParamKind::kF32: return qnn::ParamSpec{name, std::get<float>(value)};
-    case ParamKind::kU32List: return list_param(name, std::get<std::vector<std::int64_t>>(value), false);
-    case ParamKind::kU32Pairs: return list_param(name, std::get<std::vector<std::int64_t>>(value), true);
-    case ParamKind::kEnum: break;
+    case ParamKind::kBool:
+      return qnn::ParamSpec{name, std::get<bool>(value)};
+    case ParamKind::kU32:
+      return qnn::ParamSpec{name, static_cast<std::uint32_t>(std::get<std::int64_t>(value))};
+    case ParamKind::kF32:
+      return qnn::ParamSpec{name, std::get<float>(value)};
+    case ParamKind::kU32List:
+      return list_param(name, std::get<std::vector<std::int64_t>>(value), false);
+    case ParamKind::kU32Pairs:
+      return list_param(name, std::get<std::vector<std::int64_t>>(value), true);
+    case ParamKind::kEnum:
+      break;
   }
   const std::string& spelling = std::get<std::string>(value);
   for (const auto& [text, number] : lowering.values) {

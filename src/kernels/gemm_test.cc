@@ -56,7 +56,9 @@ TEST(Gemm, F32IsTheSameBitsOnEveryInstructionSet) {
     std::vector<float> a(count(s.m, s.k));
     std::vector<float> weights(count(s.k, s.n));
     // Magnitudes differ widely, so that another order of additions would show.
-    const auto value = [&random] { return std::ldexp(static_cast<float>(random() % 2001) - 1000.0F, static_cast<int>(random() % 30) - 20); };
+    const auto value = [&random] {
+      return std::ldexp(static_cast<float>(random() % 2001) - 1000.0F, static_cast<int>(random() % 30) - 20);
+    };
     for (float& x : a) x = value();
     for (float& x : weights) x = value();
     const PackedF32 packed = pack_f32(weights.data(), s.k, s.n);
@@ -65,7 +67,8 @@ TEST(Gemm, F32IsTheSameBitsOnEveryInstructionSet) {
     for (std::int64_t row = 0; row < s.m; ++row) {
       for (std::int64_t column = 0; column < s.n; ++column) {
         float sum = 0.0F;
-        for (std::int64_t i = 0; i < s.k; ++i) sum += a[count(row, s.k) + static_cast<std::size_t>(i)] * weights[static_cast<std::size_t>(i * s.n + column)];
+        for (std::int64_t i = 0; i < s.k; ++i)
+          sum += a[count(row, s.k) + static_cast<std::size_t>(i)] * weights[static_cast<std::size_t>(i * s.n + column)];
         ASSERT_EQ(want[static_cast<std::size_t>(row * s.n + column)], sum) << s.m << "x" << s.k << "x" << s.n;
       }
     }
@@ -85,7 +88,9 @@ TEST(Gemm, I16IsExactOnEveryInstructionSet) {
     std::vector<std::int16_t> a(count(s.m, stride), 0);
     std::vector<std::int8_t> weights(count(s.k, s.n));
     for (std::int64_t row = 0; row < s.m; ++row) {
-      for (std::int64_t i = 0; i < s.k; ++i) a[static_cast<std::size_t>(row * stride + i)] = static_cast<std::int16_t>(static_cast<int>(random() % 511) - 255);
+      for (std::int64_t i = 0; i < s.k; ++i)
+        a[static_cast<std::size_t>(row * stride + i)] =
+            static_cast<std::int16_t>(static_cast<int>(random() % 511) - 255);
     }
     for (std::int8_t& w : weights) w = static_cast<std::int8_t>(static_cast<int>(random() % 256) - 128);
     const PackedI16 packed = pack_i16(weights.data(), s.k, s.n);
@@ -94,7 +99,8 @@ TEST(Gemm, I16IsExactOnEveryInstructionSet) {
       for (std::int64_t column = 0; column < s.n; ++column) {
         std::int64_t sum = 0;
         for (std::int64_t i = 0; i < s.k; ++i) {
-          sum += std::int64_t{a[static_cast<std::size_t>(row * stride + i)]} * weights[static_cast<std::size_t>(i * s.n + column)];
+          sum += std::int64_t{a[static_cast<std::size_t>(row * stride + i)]} *
+                 weights[static_cast<std::size_t>(i * s.n + column)];
         }
         want[static_cast<std::size_t>(row * s.n + column)] = static_cast<std::int32_t>(sum);
       }

@@ -30,8 +30,8 @@ Result<Shapes> shapes_of(const NodeView& node) {
   HTPIPE_TRY(shapes.window, make_window(node, weight[nhwc ? 0 : 2], weight[nhwc ? 1 : 3], true, false));
   shapes.out_channels = weight[nhwc ? 3 : 0];
   if (weight[nhwc ? 2 : 1] != 1 || shapes.window.channels < 1 || shapes.out_channels % shapes.window.channels != 0) {
-    return fail(Code::kShapeMismatch, fmt::format("weights {} do not fit {}", to_string(weight),
-                                                  to_string(node.type(0).shape)));
+    return fail(Code::kShapeMismatch,
+                fmt::format("weights {} do not fit {}", to_string(weight), to_string(node.type(0).shape)));
   }
   if (node.has(2) && node.type(2).count() != shapes.out_channels) {
     return fail(Code::kShapeMismatch, "the bias has the wrong size");
@@ -127,10 +127,10 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   std::vector<std::int64_t> sums(static_cast<std::size_t>(shapes.out_channels), 0);
   for (std::size_t i = 0; i < taps.size(); ++i) sums[i % sums.size()] += taps[i];
   const float bias_scale = node.has(2) && node.type(2).encoding ? node.type(2).encoding->scale() : 1.0F;
-  HTPIPE_TRY(const auto requant, kernels::ConvRequant::make({node.type(0), node.type(1), *request.results[0], bias, sums,
-                                                             bias_scale, shapes.out_channels,
-                                                             form_of(shapes, request.htp_version, grid.wide()),
-                                                             request.htp_version}));
+  HTPIPE_TRY(const auto requant,
+             kernels::ConvRequant::make({node.type(0), node.type(1), *request.results[0], bias, sums, bias_scale,
+                                         shapes.out_channels, form_of(shapes, request.htp_version, grid.wide()),
+                                         request.htp_version}));
   const DType in_dtype = node.type(0).dtype;
   const DType out_dtype = request.results[0]->dtype;
   const std::int64_t out_offset = out_dtype == DType::kI8 ? 128 : out_dtype == DType::kI16 ? 32768 : 0;

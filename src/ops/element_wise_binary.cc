@@ -41,7 +41,8 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   }
   HTPIPE_CHECK_OK(activation_range(node.attributes.text("activation")));
   if (node.type(0).dtype != node.type(1).dtype) {
-    return fail(Code::kDtypeMismatch, fmt::format("{} and {}", name_of(node.type(0).dtype), name_of(node.type(1).dtype)));
+    return fail(Code::kDtypeMismatch,
+                fmt::format("{} and {}", name_of(node.type(0).dtype), name_of(node.type(1).dtype)));
   }
   HTPIPE_TRY(Shape shape, broadcast(node.type(0).shape, node.type(1).shape));
   return std::vector<TensorType>{{node.type(0).dtype, std::move(shape), std::nullopt}};
@@ -72,7 +73,8 @@ std::vector<std::int32_t> index_map(const Shape& operand, const Shape& result) {
 
 /// Calls body(i, a_index, b_index) for every result element.
 template <typename Body>
-void for_each_pair(std::int64_t count, const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b, Body body) {
+void for_each_pair(std::int64_t count, const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b,
+                   Body body) {
   for (std::int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<std::size_t>(i);
     body(i, a.empty() ? i : a[at], b.empty() ? i : b[at]);
@@ -144,7 +146,8 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const bool first_scalar = is_scalar(node, 0);
   kernels::Binary function;
   if (!out.wide() && (first_scalar || is_scalar(node, 1))) {
-    function = with_scalar(operation, first_scalar ? b : a, node.constants[first_scalar ? 0 : 1]->real(0), first_scalar, out);
+    function =
+        with_scalar(operation, first_scalar ? b : a, node.constants[first_scalar ? 0 : 1]->real(0), first_scalar, out);
   } else if (operation == "add" || operation == "subtract") {
     function = kernels::add(a, b, out, operation == "subtract");
   } else if (operation == "multiply") {
@@ -157,7 +160,8 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   if (!a.wide() && !b.wide() && !out.wide()) {
     answers->resize(65536);
     for (std::size_t i = 0; i < answers->size(); ++i) {
-      (*answers)[i] = static_cast<std::uint8_t>(function(static_cast<std::int64_t>(i >> 8), static_cast<std::int64_t>(i & 255)));
+      (*answers)[i] =
+          static_cast<std::uint8_t>(function(static_cast<std::int64_t>(i >> 8), static_cast<std::int64_t>(i & 255)));
     }
   }
   const Shape& shape = request.results[0]->shape;

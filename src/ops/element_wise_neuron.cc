@@ -16,7 +16,8 @@ namespace {
 
 const std::vector<std::pair<std::string_view, std::uint32_t>>& operations() {
   static const std::vector<std::pair<std::string_view, std::uint32_t>> table = {
-      {"gelu", 1}, {"hard_sigmoid", 2}, {"hard_swish", 3}, {"relu", 4}, {"relu_min_max", 5}, {"sigmoid", 6}, {"tanh", 8}};
+      {"gelu", 1},         {"hard_sigmoid", 2}, {"hard_swish", 3}, {"relu", 4},
+      {"relu_min_max", 5}, {"sigmoid", 6},      {"tanh", 8}};
   return table;
 }
 
@@ -33,7 +34,8 @@ Result<Function> function_of(const Attributes& attributes) {
   }
   if (operation == "sigmoid") return Function([](double x) { return 1 / (1 + std::exp(-x)); });
   if (operation == "tanh") return Function([](double x) { return std::tanh(x); });
-  if (operation == "gelu") return Function([](double x) { return 0.5 * x * (1 + std::erf(x * 0.70710678118654752440)); });
+  if (operation == "gelu")
+    return Function([](double x) { return 0.5 * x * (1 + std::erf(x * 0.70710678118654752440)); });
   if (operation == "hard_sigmoid") {
     // QNN's own defaults are 0.2 and 0.5; PyTorch's function has the slope 1/6.
     const auto alpha = static_cast<double>(attributes.real("alpha"));
@@ -70,7 +72,8 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   kernels::Unary unary = kernels::table(function, from, to);
   const std::string& operation = node.attributes.text("operation");
   if (to.wide() && operation == "hard_sigmoid" && (to.zero != 0 || std::fabs(to.scale * 65535 - 1) > 1e-4)) {
-    return fail(Code::kNoFixedRule, "in 16 bits the chip stores hard_sigmoid in steps of 1/65535, whatever the encoding says");
+    return fail(Code::kNoFixedRule,
+                "in 16 bits the chip stores hard_sigmoid in steps of 1/65535, whatever the encoding says");
   }
   if (from.wide() && operation == "relu") unary = kernels::wide_clamp(0, INFINITY, from, to);
   if (from.wide() && operation == "relu_min_max") {

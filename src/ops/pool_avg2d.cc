@@ -151,8 +151,9 @@ Result<Kernel> convolution_kernel(const KernelRequest& request, const Window& wi
   const auto scale = static_cast<float>(1.0 / static_cast<double>(weight * area));
   const TensorType weights{DType::kI8, {}, Encoding::per_tensor(scale, 0, 8)};
   const std::int64_t weight_sum = weight * area;
-  HTPIPE_TRY(const auto requant, kernels::ConvRequant::make({in, weights, out, {}, {&weight_sum, 1}, 0, 1,
-                                                             kernels::ConvForm::kStandard, request.htp_version}));
+  HTPIPE_TRY(const auto requant,
+             kernels::ConvRequant::make(
+                 {in, weights, out, {}, {&weight_sum, 1}, 0, 1, kernels::ConvForm::kStandard, request.htp_version}));
   const std::int64_t centre = requant.uncentred() ? 0 : from.zero;
   Kernel kernel;
   kernel.run = [=, in_dtype = in.dtype, out_dtype = out.dtype, offset = from.offset](const KernelCall& call) {
@@ -175,8 +176,7 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const Grid from, Grid::of(node.type(0)));
   HTPIPE_TRY(const Grid to, Grid::of(*request.results[0]));
   const bool count_padding = node.attributes.flag("count_pad_for_edges");
-  HTPIPE_TRY(const MeanPlan plan,
-             plan_of(window, node.attributes, from.wide(), from.scale == to.scale));
+  HTPIPE_TRY(const MeanPlan plan, plan_of(window, node.attributes, from.wide(), from.scale == to.scale));
   if (plan.form == MeanForm::kConvolution) return convolution_kernel(request, window, from);
   const DType in_dtype = node.type(0).dtype;
   const DType out_dtype = request.results[0]->dtype;

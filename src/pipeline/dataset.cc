@@ -27,14 +27,16 @@ Result<Tensor> read_array(const DataConfig& config, const std::filesystem::path&
     if (array.name == name) return array.tensor;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", array.name);
   }
-  return fail(Error(Code::kDataFormat, fmt::format("no array \"{}\"; there are: {}", name, known)).in_file(path.string()));
+  return fail(
+      Error(Code::kDataFormat, fmt::format("no array \"{}\"; there are: {}", name, known)).in_file(path.string()));
 }
 
 Result<std::vector<std::int64_t>> to_labels(const Tensor& tensor, std::int64_t count) {
   if (!is_integer(tensor.dtype())) {
     return fail(Code::kDataDtype, fmt::format("labels are {}, need integers", name_of(tensor.dtype())));
   }
-  if (tensor.shape().size() != 1) return fail(Code::kDataShape, fmt::format("labels are {}", to_string(tensor.shape())));
+  if (tensor.shape().size() != 1)
+    return fail(Code::kDataShape, fmt::format("labels are {}", to_string(tensor.shape())));
   if (tensor.count() < count) {
     return fail(Code::kDataTooFew, fmt::format("{} labels for {} samples", tensor.count(), count));
   }
@@ -52,7 +54,8 @@ tl::unexpected<Error> in_file(Error error, const std::filesystem::path& path) {
 
 Result<Dataset> Dataset::load(const DataConfig& config, const SampleFiles& files, const Graph& graph) {
   if (graph.inputs().size() != 1) {
-    return fail(Code::kUnsupportedForm, fmt::format("the model has {} inputs; data files feed one", graph.inputs().size()));
+    return fail(Code::kUnsupportedForm,
+                fmt::format("the model has {} inputs; data files feed one", graph.inputs().size()));
   }
   const Value& input = *graph.inputs().front();
   HTPIPE_TRY(const Tensor stored, read_array(config, files.inputs, config.input_array));
@@ -67,8 +70,8 @@ Result<Dataset> Dataset::load(const DataConfig& config, const SampleFiles& files
   }
   const Shape sample(stored.shape().begin() + (stored.shape().empty() ? 0 : 1), stored.shape().end());
   if (stored.shape().empty() || without_ones(sample) != without_ones(input.type.shape)) {
-    return bad(Code::kDataShape, fmt::format("samples are {}, the model's input %{} is {}", to_string(sample), input.name,
-                                             to_string(input.type.shape)));
+    return bad(Code::kDataShape, fmt::format("samples are {}, the model's input %{} is {}", to_string(sample),
+                                             input.name, to_string(input.type.shape)));
   }
   if (stored.shape().front() < files.samples) {
     return bad(Code::kDataTooFew, fmt::format("{} samples, {} asked for", stored.shape().front(), files.samples));
@@ -97,14 +100,16 @@ Result<Dataset> Dataset::load(const DataConfig& config, const SampleFiles& files
 
 SampleSource Dataset::floats(std::int64_t count) const {
   const std::int64_t size = input_.count();
-  return {std::min(count, count_), [stored = stored_, type = input_, size, scale = scale_, offset = offset_](std::int64_t index)
-              -> Result<std::vector<Tensor>> {
+  return {std::min(count, count_),
+          [stored = stored_, type = input_, size, scale = scale_,
+           offset = offset_](std::int64_t index) -> Result<std::vector<Tensor>> {
             Tensor tensor(type);
             const auto out = tensor.mutable_data<float>();
             const auto begin = static_cast<std::size_t>(index * size);
             for (std::size_t i = 0; i < out.size(); ++i) {
-              const double value = stored.dtype() == DType::kU8 ? static_cast<double>(stored.data<std::uint8_t>()[begin + i])
-                                                                : static_cast<double>(stored.data<float>()[begin + i]);
+              const double value = stored.dtype() == DType::kU8
+                                       ? static_cast<double>(stored.data<std::uint8_t>()[begin + i])
+                                       : static_cast<double>(stored.data<float>()[begin + i]);
               out[i] = static_cast<float>(value * scale + offset);
             }
             std::vector<Tensor> inputs;

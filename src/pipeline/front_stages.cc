@@ -28,9 +28,13 @@ constexpr double kPassTolerance = 1e-5;
 Json passes_json(const std::vector<PassRecord>& records) {
   Json json = Json::array();
   for (const PassRecord& record : records) {
-    json.push_back({{"pass", record.name}, {"round", record.round}, {"rewrites", record.rewrites},
-                    {"nodes_before", record.nodes_before}, {"nodes_after", record.nodes_after},
-                    {"time_ms", record.time_ms}, {"skipped", record.skipped ? Json(record.why) : Json(nullptr)},
+    json.push_back({{"pass", record.name},
+                    {"round", record.round},
+                    {"rewrites", record.rewrites},
+                    {"nodes_before", record.nodes_before},
+                    {"nodes_after", record.nodes_after},
+                    {"time_ms", record.time_ms},
+                    {"skipped", record.skipped ? Json(record.why) : Json(nullptr)},
                     {"notes", record.notes}});
   }
   return json;
@@ -56,7 +60,8 @@ Status same_outputs(const std::vector<std::vector<float>>& before, const Graph& 
     comparison.add(before[i], after[i]);
     const double allowed = kPassTolerance * std::max(1.0, comparison.reference_max());
     if (!(comparison.max_error() <= allowed)) {
-      return fail(Code::kPassChangedResult, fmt::format("outputs differ by {:.3g}, allowed is {:.3g}", comparison.max_error(), allowed));
+      return fail(Code::kPassChangedResult,
+                  fmt::format("outputs differ by {:.3g}, allowed is {:.3g}", comparison.max_error(), allowed));
     }
   }
   return {};
@@ -111,21 +116,39 @@ class FrontRun {
     HTPIPE_TRY(front_.evaluation, load(config_.data.evaluation));
     HTPIPE_TRY(const std::string program_digest, sha256_file("/proc/self/exe"));
 
-    front_.session = std::unique_ptr<Session>(new Session{
-        config_, cache_, program_digest, *model_sha, archive->program.torch_version, *front_.imported, *front_.optimised,
-        {}, *front_.calibration, *front_.evaluation, {}, {}, std::nullopt, {}, nullptr, {}, {}});
+    front_.session = std::unique_ptr<Session>(new Session{.config = config_,
+                                                          .cache = cache_,
+                                                          .program_digest = program_digest,
+                                                          .model_sha = *model_sha,
+                                                          .torch_version = archive->program.torch_version,
+                                                          .imported = *front_.imported,
+                                                          .optimised = *front_.optimised,
+                                                          .graph_digest = {},
+                                                          .calibration = *front_.calibration,
+                                                          .evaluation = *front_.evaluation,
+                                                          .ranges = {},
+                                                          .float_classes = {},
+                                                          .vendor = std::nullopt,
+                                                          .vendor_versions = nullptr,
+                                                          .stages = {},
+                                                          .warnings = {}});
     Session& session = *front_.session;
     std::map<std::string_view, int> counts;
     for (const auto& node : front_.imported->nodes()) ++counts[node->op->name];
     Json operators = Json::object();
     for (const auto& [name, count] : counts) operators[std::string(name)] = count;
-    front_.import_report = {{"source", config_.model.source.string()}, {"sha256", *model_sha},
-                            {"torch", session.torch_version}, {"operators", std::move(operators)}};
-    session.stages.push_back({"import", "", fmt::format("{} nodes, {} kinds of operators, torch {}",
-                                                        front_.imported->nodes().size(), counts.size(), session.torch_version),
+    front_.import_report = {{"source", config_.model.source.string()},
+                            {"sha256", *model_sha},
+                            {"torch", session.torch_version},
+                            {"operators", std::move(operators)}};
+    session.stages.push_back({"import", "",
+                              fmt::format("{} nodes, {} kinds of operators, torch {}", front_.imported->nodes().size(),
+                                          counts.size(), session.torch_version),
                               imported - begin, false});
-    session.stages.push_back({"data", "", fmt::format("{} calibration and {} evaluation samples", front_.calibration->count(),
-                                                      front_.evaluation->count()), now_ms() - imported, false});
+    session.stages.push_back({"data", "",
+                              fmt::format("{} calibration and {} evaluation samples", front_.calibration->count(),
+                                          front_.evaluation->count()),
+                              now_ms() - imported, false});
     return find_vendor();
   }
 
@@ -141,9 +164,9 @@ class FrontRun {
       return fail(std::move(vendor.error()).with_note("stage vendor"));
     }
     if (!vendor) {
-      session.vendor_missing = vendor.error().summary();
-      session.warnings.push_back("no model.dlc and model.bin are made, and the gates are judged on our engine: Qualcomm's "
-                                 "libraries are not installed; ./dev setup adds them");
+      session.warnings.push_back(
+          "no model.dlc and model.bin are made, and the gates are judged on our engine: Qualcomm's "
+          "libraries are not installed; ./dev setup adds them");
       session.stages.push_back({"vendor", "", "not installed", now_ms() - begin, false});
       return {};
     }
@@ -168,23 +191,24 @@ class FrontRun {
       front_.passes_report = passes_json(records);
       int rewrites = 0;
       for (const PassRecord& record : records) rewrites += record.rewrites;
-      return fmt::format("{} nodes to {}, {} rewrites", front_.imported->nodes().size(), front_.optimised->nodes().size(), rewrites);
+      return fmt::format("{} nodes to {}, {} rewrites", front_.imported->nodes().size(),
+                         front_.optimised->nodes().size(), rewrites);
     });
   }
 
   Status compare_with_reference() {
     if (config_.model.reference.empty()) return {};
-    return front_.session->stage("compare with PyTorch", "", [&] {
-      return compare_reference(*front_.session, config_.model.reference);
-    });
+    return front_.session->stage("compare with PyTorch", "",
+                                 [&] { return compare_reference(*front_.session, config_.model.reference); });
   }
 
   Status calibrate() {
     Session& session = *front_.session;
     return session.stage("calibrate", "", [&]() -> Result<std::string> {
       const QuantizationConfig& options = config_.quantization;
-      const std::string key = session.key({"calibrate", session.graph_digest, front_.calibration->digest(), options.range,
-                                           fmt::format("{} {}", options.percentile, options.activations)});
+      const std::string key =
+          session.key({"calibrate", session.graph_digest, front_.calibration->digest(), options.range,
+                       fmt::format("{} {}", options.percentile, options.activations)});
       HTPIPE_TRY(const Json ranges, cache_.json("calibrate", key, [&]() -> Result<Json> {
         HTPIPE_TRY(const quant::RangeMethod method, quant::parse_range_method(options.range));
         HTPIPE_TRY(const quant::Statistics statistics,
@@ -192,7 +216,8 @@ class FrontRun {
         return ranges_json(quant::choose_ranges(statistics, method, options.percentile, options.activations));
       }));
       HTPIPE_TRY(session.ranges, ranges_of(ranges));
-      return fmt::format("{} values on {} samples, {}", session.ranges.size(), front_.calibration->count(), options.range);
+      return fmt::format("{} values on {} samples, {}", session.ranges.size(), front_.calibration->count(),
+                         options.range);
     });
   }
 
@@ -201,13 +226,15 @@ class FrontRun {
     return session.stage("float baseline", "", [&]() -> Result<std::string> {
       const std::string key = session.key({"float", session.graph_digest, front_.evaluation->digest()});
       HTPIPE_TRY(const Json classes, cache_.json("float", key, [&]() -> Result<Json> {
-        HTPIPE_TRY(const auto predicted, predict(*front_.optimised, 0, front_.evaluation->floats(front_.evaluation->count()),
-                                                 "evaluate float"));
+        HTPIPE_TRY(
+            const auto predicted,
+            predict(*front_.optimised, 0, front_.evaluation->floats(front_.evaluation->count()), "evaluate float"));
         return Json(predicted);
       }));
       session.float_classes = classes.get<std::vector<std::int64_t>>();
       return fmt::format("top-1 {:.2f} % of {} samples",
-                         100 * share_equal(session.float_classes, front_.evaluation->labels()), session.float_classes.size());
+                         100 * share_equal(session.float_classes, front_.evaluation->labels()),
+                         session.float_classes.size());
     });
   }
 
@@ -235,7 +262,8 @@ Result<Json> coverage_of(Session& session, const Target& target) {
     report = to_json(coverage);
     std::vector<std::string> refused;
     for (const NodeVerdict& node : coverage.nodes) {
-      if (node.support == Support::kUnsupported) refused.push_back(fmt::format("{} ({}): {}", node.node, node.op, node.reason));
+      if (node.support == Support::kUnsupported)
+        refused.push_back(fmt::format("{} ({}): {}", node.node, node.op, node.reason));
     }
     report["vendor"] = nullptr;
     std::int64_t vendor_refused = 0;
@@ -254,16 +282,20 @@ Result<Json> coverage_of(Session& session, const Target& target) {
       }
     }
     const double executed = static_cast<double>(session.optimised.nodes().size());
-    report["htp_op_coverage"] = executed > 0 ? 1.0 - static_cast<double>(std::max<std::int64_t>(vendor_refused, coverage.unsupported)) / executed : 1.0;
+    report["htp_op_coverage"] =
+        executed > 0
+            ? 1.0 - static_cast<double>(std::max<std::int64_t>(vendor_refused, coverage.unsupported)) / executed
+            : 1.0;
     if (!refused.empty()) {
       Error error(Code::kTargetUnsupported, fmt::format("{} nodes cannot be executed", refused.size()));
       error.notes = std::move(refused);
       return fail(std::move(error));
     }
-    return fmt::format("{} native, {} rewritten, {} unsupported; vendor's validator: {}", coverage.native, coverage.rewritten,
-                       coverage.unsupported,
-                       session.vendor ? fmt::format("{} of {} accepted", report["vendor"].size(), report["vendor"].size())
-                                      : std::string("not installed"));
+    return fmt::format("{} native, {} rewritten, {} unsupported; vendor's validator: {}", coverage.native,
+                       coverage.rewritten, coverage.unsupported,
+                       session.vendor
+                           ? fmt::format("{} of {} accepted", report["vendor"].size(), report["vendor"].size())
+                           : std::string("not installed"));
   }));
   return report;
 }

@@ -17,8 +17,8 @@ namespace htpipe {
 
 /// One decision of the gate loop.
 struct Raise {
-  std::string node;    ///< node or graph input that is raised
-  std::string because; ///< value whose cosine failed
+  std::string node;     ///< node or graph input that is raised
+  std::string because;  ///< value whose cosine failed
   Precision to;
 };
 

@@ -16,8 +16,8 @@ namespace htpipe {
 
 /// One computed value of the graph.
 struct LayerResult {
-  std::string value;      ///< name in the graph and in the artifact
-  std::string layer;      ///< module path in the user's model
+  std::string value;  ///< name in the graph and in the artifact
+  std::string layer;  ///< module path in the user's model
   std::string op;
   std::string precision;  ///< "int8", "int16", "fp16"
   accuracy::Comparison ours;

@@ -23,7 +23,8 @@ Result<Reference> read_reference(const std::filesystem::path& file) {
   for (const NamedTensor& array : arrays) {
     if (array.name == "logits") reference.logits = array.tensor;
     if (array.name == "model_sha256" && array.tensor.dtype() == DType::kU8) {
-      for (const std::uint8_t digit : array.tensor.data<std::uint8_t>()) reference.model_sha += static_cast<char>(digit);
+      for (const std::uint8_t digit : array.tensor.data<std::uint8_t>())
+        reference.model_sha += static_cast<char>(digit);
     }
   }
   if (reference.logits.empty() || reference.logits.dtype() != DType::kF32 || reference.logits.shape().size() < 2) {
@@ -50,7 +51,8 @@ Result<std::string> compare_reference(Session& session, const std::filesystem::p
                                               reference.logits.shape().front(), session.evaluation.count(), samples));
   }
   if (static_cast<std::size_t>(reference.logits.count() / reference.logits.shape().front()) != size) {
-    return bad(Code::kDataShape, fmt::format("outputs are {}, the model gives {}", to_string(reference.logits.shape()), size));
+    return bad(Code::kDataShape,
+               fmt::format("outputs are {}, the model gives {}", to_string(reference.logits.shape()), size));
   }
   HTPIPE_TRY(const Program program, Program::make(session.optimised, 0));
   Program::Workspace workspace(program);
@@ -59,7 +61,8 @@ Result<std::string> compare_reference(Session& session, const std::filesystem::p
   for (std::int64_t i = 0; i < samples; ++i) {
     HTPIPE_TRY(const std::vector<Tensor> inputs, source.get(i));
     HTPIPE_TRY(const std::vector<Tensor> outputs, program.run(workspace, inputs));
-    comparison.add(reference.logits.data<float>().subspan(static_cast<std::size_t>(i) * size, size), outputs.front().data<float>());
+    comparison.add(reference.logits.data<float>().subspan(static_cast<std::size_t>(i) * size, size),
+                   outputs.front().data<float>());
   }
   if (!(comparison.max_error() <= gates.reference_tolerance)) {
     return bad(Code::kReferenceMismatch, fmt::format("outputs differ from PyTorch's by {:.3g}, allowed is {:.3g}",

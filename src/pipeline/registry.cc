@@ -39,12 +39,9 @@ Json quantization_json(const Session& session, const TargetOutcome& outcome) {
 Json accuracy_json(const TargetOutcome& outcome) {
   const double baseline = outcome.task.at("float_top1");
   const double quantized = outcome.task.at("engine_top1");
-  return {{"task", "top-1"},
-          {"samples", outcome.task.at("samples")},
-          {"fp32_baseline", baseline},
-          {"quantized", quantized},
-          {"delta", quantized - baseline},
-          {"gate", outcome.passed() ? "PASS" : "FAIL"}};
+  return {
+      {"task", "top-1"},        {"samples", outcome.task.at("samples")}, {"fp32_baseline", baseline},
+      {"quantized", quantized}, {"delta", quantized - baseline},         {"gate", outcome.passed() ? "PASS" : "FAIL"}};
 }
 
 Json latency_json(const TargetOutcome& outcome) {
@@ -63,9 +60,13 @@ Json identity_json(const Session& session, const TargetOutcome& outcome) {
 }
 
 Json artifacts_json(const TargetOutcome& outcome) {
-  const auto name = [](const std::filesystem::path& path) { return path.empty() ? Json(nullptr) : Json(path.filename().string()); };
-  Json json = {{"dlc", name(outcome.dlc)}, {"context_binary", name(outcome.context_binary)},
-               {"profile_json", "benchmark_results.json"}, {"accuracy_json", "accuracy_report.json"}};
+  const auto name = [](const std::filesystem::path& path) {
+    return path.empty() ? Json(nullptr) : Json(path.filename().string());
+  };
+  Json json = {{"dlc", name(outcome.dlc)},
+               {"context_binary", name(outcome.context_binary)},
+               {"profile_json", "benchmark_results.json"},
+               {"accuracy_json", "accuracy_report.json"}};
   if (outcome.dlc.empty()) json["missing"] = "model.dlc and model.bin need Qualcomm's libraries: run ./dev setup";
   return json;
 }
@@ -119,7 +120,8 @@ Result<std::filesystem::path> register_artifact(const Session& session, const Ta
   HTPIPE_CHECK_OK(write_json(folder / "benchmark_results.json", benchmark_json(session, outcome)));
   HTPIPE_CHECK_OK(write_json(folder / "accuracy_report.json", accuracy_report_json(session, outcome)));
   Json files = Json::object();
-  for (const char* name : {"accuracy_report.json", "benchmark_results.json", "graph.htir", "metadata.json", "model.bin", "model.dlc"}) {
+  for (const char* name :
+       {"accuracy_report.json", "benchmark_results.json", "graph.htir", "metadata.json", "model.bin", "model.dlc"}) {
     if (!std::filesystem::exists(folder / name, error)) continue;
     HTPIPE_TRY(files[name], sha256_file(folder / name));
   }

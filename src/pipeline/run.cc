@@ -29,8 +29,11 @@ namespace {
 Json stages_json(const std::vector<StageRecord>& stages) {
   Json json = Json::array();
   for (const StageRecord& stage : stages) {
-    json.push_back({{"stage", stage.stage}, {"target", stage.target.empty() ? Json(nullptr) : Json(stage.target)},
-                    {"time_ms", stage.time_ms}, {"cached", stage.cached}, {"result", stage.result}});
+    json.push_back({{"stage", stage.stage},
+                    {"target", stage.target.empty() ? Json(nullptr) : Json(stage.target)},
+                    {"time_ms", stage.time_ms},
+                    {"cached", stage.cached},
+                    {"result", stage.result}});
   }
   return json;
 }
@@ -61,7 +64,8 @@ Json target_json(const TargetOutcome& outcome, const std::filesystem::path& fold
 }
 
 /// Tells the configured command that the run failed. Its own failure is a warning.
-void run_alert(const PipelineConfig& config, const std::vector<std::string>& failures, std::vector<std::string>& warnings) {
+void run_alert(const PipelineConfig& config, const std::vector<std::string>& failures,
+               std::vector<std::string>& warnings) {
   if (config.gates.alert.empty()) return;
   std::string text;
   for (const std::string& failure : failures) text += failure + "\n";
@@ -71,7 +75,8 @@ void run_alert(const PipelineConfig& config, const std::vector<std::string>& fai
   // What it prints belongs to people: stdout is reserved for the answer.
   const int status = std::system(fmt::format("exec 1>&2; {}", config.gates.alert).c_str());
   if (status != 0) {
-    warnings.push_back(fmt::format("the alert command ended with status {}", WIFEXITED(status) ? WEXITSTATUS(status) : status));
+    warnings.push_back(
+        fmt::format("the alert command ended with status {}", WIFEXITED(status) ? WEXITSTATUS(status) : status));
   }
 }
 
@@ -93,8 +98,9 @@ Json plan_json(const PipelineConfig& config, const std::vector<Target>& targets,
           {"targets", std::move(ids)},
           {"options", to_json(config)},
           {"output", output.string()},
-          {"stages", {"import", "optimise", "calibrate", "coverage", "quantise", "compile", "compare layers", "task accuracy",
-                      "register"}}};
+          {"stages",
+           {"import", "optimise", "calibrate", "coverage", "quantise", "compile", "compare layers", "task accuracy",
+            "register"}}};
 }
 
 Result<RunSummary> execute(const PipelineConfig& config, const std::vector<Target>& targets,
@@ -137,8 +143,10 @@ Result<RunSummary> execute(const PipelineConfig& config, const std::vector<Targe
   if (!failures.empty()) {
     const std::string code = failures.front().substr(failures.front().find(": ") + 2);
     const CodeInfo* row = find_code(code.substr(0, code.find(':')));
-    summary.report["failure"] = {{"stage", "gate"}, {"message", failures.front()},
-                                 {"next", row == nullptr ? std::string() : std::string(row->next)}, {"all", failures}};
+    summary.report["failure"] = {{"stage", "gate"},
+                                 {"message", failures.front()},
+                                 {"next", row == nullptr ? std::string() : std::string(row->next)},
+                                 {"all", failures}};
   }
   HTPIPE_CHECK_OK(write_json(output / "report.json", summary.report));
   return summary;

@@ -1,8 +1,8 @@
 // What all targets of one run share: the model, its data and the stage bookkeeping.
 #pragma once
 
-#include <optional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,8 +37,7 @@ struct Session {
   const Dataset& evaluation;
   quant::Ranges ranges;
   std::vector<std::int64_t> float_classes;  ///< of every evaluation sample
-  std::optional<qnn::Vendor> vendor;        ///< absent = without Qualcomm's libraries
-  std::string vendor_missing;               ///< why it is absent
+  std::optional<qnn::Vendor> vendor;        ///< absent = not installed
   Json vendor_versions;                     ///< null without vendor
   std::vector<StageRecord> stages;
   std::vector<std::string> warnings;

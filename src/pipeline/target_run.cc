@@ -77,7 +77,8 @@ class TargetRun {
       if (session_.vendor) HTPIPE_CHECK_OK(compile());
       HTPIPE_CHECK_OK(compare(round));
       const std::vector<std::string> failing = failing_values(outcome_.layers, gates.layer_cosine);
-      Json record = {{"round", round}, {"failing", failing}, {"worst", worst_layer(outcome_.layers)}, {"raised", Json::array()}};
+      Json record = {
+          {"round", round}, {"failing", failing}, {"worst", worst_layer(outcome_.layers)}, {"raised", Json::array()}};
       std::vector<Raise> raises;
       const auto top = highest_precision(outcome_.target);
       if (!failing.empty() && top && round <= gates.max_rounds) {
@@ -118,9 +119,10 @@ class TargetRun {
   Status compare(int round) {
     return session_.stage(fmt::format("compare layers {}", round), id(), [&]() -> Result<std::string> {
       const std::int64_t samples = session_.config.emulator.layer_samples;
-      const std::string key = session_.key({"layers", digest_, session_.graph_digest, session_.evaluation.digest(), chip_key(outcome_.target),
-                                            std::to_string(samples), session_.vendor_versions.dump(),
-                                            std::to_string(session_.config.vendor.optimization_level)});
+      const std::string key =
+          session_.key({"layers", digest_, session_.graph_digest, session_.evaluation.digest(),
+                        chip_key(outcome_.target), std::to_string(samples), session_.vendor_versions.dump(),
+                        std::to_string(session_.config.vendor.optimization_level)});
       HTPIPE_TRY(outcome_.layers, session_.cache.json("layers", key, [&]() -> Result<Json> {
         const SampleSource floats = session_.evaluation.floats(samples);
         std::map<std::string, Tensor> outputs;
@@ -137,16 +139,18 @@ class TargetRun {
       const Json worst = worst_layer(outcome_.layers);
       if (worst.is_null()) return std::string("no layers");
       return fmt::format("{} values on {} samples, worst cosine {:.5f} at {} ({})", outcome_.layers.size(), samples,
-                         judged_cosine(worst), worst.at("value").get<std::string>(), worst.at("layer").get<std::string>());
+                         judged_cosine(worst), worst.at("value").get<std::string>(),
+                         worst.at("layer").get<std::string>());
     });
   }
 
   Status measure_task() {
     HTPIPE_CHECK_OK(session_.stage("task accuracy, our engine", id(), [&]() -> Result<std::string> {
-      const std::string key = session_.key({"task", digest_, session_.evaluation.digest(),
-                                            htp_version() < 73 ? "v68" : "v73"});
+      const std::string key =
+          session_.key({"task", digest_, session_.evaluation.digest(), htp_version() < 73 ? "v68" : "v73"});
       HTPIPE_TRY(const Json classes, session_.cache.json("task", key, [&]() -> Result<Json> {
-        const SampleSource samples = stored_inputs(*outcome_.quantized, session_.evaluation.floats(session_.evaluation.count()));
+        const SampleSource samples =
+            stored_inputs(*outcome_.quantized, session_.evaluation.floats(session_.evaluation.count()));
         HTPIPE_TRY(const auto predicted, predict(*outcome_.quantized, htp_version(), samples, "evaluate " + id()));
         return Json(predicted);
       }));
@@ -155,14 +159,15 @@ class TargetRun {
                        {"float_top1", share_equal(session_.float_classes, session_.evaluation.labels())},
                        {"engine_top1", share_equal(fixed_, session_.evaluation.labels())},
                        {"emulator", nullptr}};
-      return fmt::format("top-1 {:.2f} % of {} samples (float {:.2f} %)", 100 * outcome_.task["engine_top1"].get<double>(),
-                         fixed_.size(), 100 * outcome_.task["float_top1"].get<double>());
+      return fmt::format("top-1 {:.2f} % of {} samples (float {:.2f} %)",
+                         100 * outcome_.task["engine_top1"].get<double>(), fixed_.size(),
+                         100 * outcome_.task["float_top1"].get<double>());
     }));
     if (!session_.vendor) return {};
     return session_.stage("task accuracy, emulator", id(), [&]() -> Result<std::string> {
       const std::int64_t samples = std::min(session_.config.emulator.task_samples, session_.evaluation.count());
-      HTPIPE_TRY(const Json classes, emulate_classes(session_, outcome_.target, outcome_.context_binary, *outcome_.quantized,
-                                                     digest_, samples));
+      HTPIPE_TRY(const Json classes, emulate_classes(session_, outcome_.target, outcome_.context_binary,
+                                                     *outcome_.quantized, digest_, samples));
       const auto emulated = classes.get<std::vector<std::int64_t>>();
       const auto head = [&](const std::vector<std::int64_t>& all) { return std::span(all).first(emulated.size()); };
       const auto labels = session_.evaluation.labels();
@@ -182,13 +187,15 @@ class TargetRun {
     outcome_.gates = {{"layer", failing.empty() ? "PASS" : "FAIL"}};
     if (!failing.empty()) {
       const Json worst = worst_layer(outcome_.layers);
-      outcome_.failures.push_back(fmt::format("gate-layer: cosine of {} ({}) is {:.5f}, below {}", worst.at("value").get<std::string>(),
-                                              worst.at("layer").get<std::string>(), judged_cosine(worst), gates.layer_cosine));
+      outcome_.failures.push_back(
+          fmt::format("gate-layer: cosine of {} ({}) is {:.5f}, below {}", worst.at("value").get<std::string>(),
+                      worst.at("layer").get<std::string>(), judged_cosine(worst), gates.layer_cosine));
     }
     judge_task("engine", outcome_.task["float_top1"].get<double>(), outcome_.task["engine_top1"].get<double>());
     if (!outcome_.task["emulator"].is_null() && outcome_.gates["task"] == "PASS") {
       const Json& emulator = outcome_.task["emulator"];
-      judge_task("emulator", emulator["float_top1_same_samples"].get<double>(), emulator["emulator_top1"].get<double>());
+      judge_task("emulator", emulator["float_top1_same_samples"].get<double>(),
+                 emulator["emulator_top1"].get<double>());
     }
     judge_engine();
   }
@@ -199,8 +206,8 @@ class TargetRun {
     const bool passed = drop <= session_.config.gates.max_accuracy_drop + 1e-9;
     outcome_.gates["task"] = passed ? "PASS" : "FAIL";
     if (passed) return;
-    outcome_.failures.push_back(fmt::format("gate-task: top-1 on the {} drops by {:.2f} points, allowed are {:.2f}", who,
-                                            100 * drop, 100 * session_.config.gates.max_accuracy_drop));
+    outcome_.failures.push_back(fmt::format("gate-task: top-1 on the {} drops by {:.2f} points, allowed are {:.2f}",
+                                            who, 100 * drop, 100 * session_.config.gates.max_accuracy_drop));
   }
 
   /// Integer graphs only: behind FP16 islands the last bits of our float sums are not the chip's.
@@ -223,8 +230,9 @@ class TargetRun {
     const bool usable = share(within) >= kWithinShare;
     outcome_.gates["engine"] = exact ? "PASS" : usable ? "WARN" : "FAIL";
     if (exact) return;
-    const std::string text = fmt::format("of {} compared elements {} differ from the emulator, {} by more than one step",
-                                         compared, compared - equal, compared - within);
+    const std::string text =
+        fmt::format("of {} compared elements {} differ from the emulator, {} by more than one step", compared,
+                    compared - equal, compared - within);
     if (usable) {
       session_.warnings.push_back(fmt::format("{}: our engine and the emulator: {}", id(), text));
     } else {

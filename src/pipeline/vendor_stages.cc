@@ -28,8 +28,8 @@ Json context_json(const qnn::ContextInfo& info) {
                       {"const_bytes", graph.const_bytes},
                       {"io_bytes", graph.io_bytes}});
   }
-  return {{"soc_model", info.soc_model}, {"dsp_arch", info.dsp_arch},     {"build_id", info.build_id},
-          {"core_api", info.core_api},   {"backend_api", info.backend_api}, {"blob_version", info.blob_version},
+  return {{"soc_model", info.soc_model},   {"dsp_arch", info.dsp_arch},       {"build_id", info.build_id},
+          {"core_api", info.core_api},     {"backend_api", info.backend_api}, {"blob_version", info.blob_version},
           {"size_bytes", info.file_bytes}, {"graphs", std::move(graphs)}};
 }
 
@@ -70,15 +70,19 @@ Result<Json> vendor_versions(const qnn::Vendor& vendor, Cache& cache, const std:
     HTPIPE_TRY(const qnn::Versions versions, vendor.versions());
     Json libraries = Json::array();
     for (const qnn::LibraryVersion& library : versions.libraries) {
-      libraries.push_back({{"library", library.library}, {"core_api", library.core_api},
-                           {"backend_api", library.backend_api}, {"build_id", library.build_id}});
+      libraries.push_back({{"library", library.library},
+                           {"core_api", library.core_api},
+                           {"backend_api", library.backend_api},
+                           {"build_id", library.build_id}});
     }
-    return Json{{"wheel", versions.wheel_version}, {"build_id", versions.build_id}, {"libraries", std::move(libraries)}};
+    return Json{
+        {"wheel", versions.wheel_version}, {"build_id", versions.build_id}, {"libraries", std::move(libraries)}};
   });
 }
 
 Result<Json> vendor_verdicts(Session& session, const Target& target, const Graph& quantized) {
-  const std::string key = session.key({"validate", digest(quantized), chip_key(target), session.vendor_versions.dump()});
+  const std::string key =
+      session.key({"validate", digest(quantized), chip_key(target), session.vendor_versions.dump()});
   return session.cache.json("validate", key, [&]() -> Result<Json> {
     HTPIPE_TRY(const qnn::GraphSpec spec, lower_to_qnn(quantized));
     HTPIPE_TRY(const auto verdicts, session.vendor->validate(spec, target.soc_model));
@@ -87,7 +91,10 @@ Result<Json> vendor_verdicts(Session& session, const Target& target, const Graph
       const char* kind = verdict.kind == qnn::OpVerdict::Kind::kSupported ? "supported"
                          : verdict.kind == qnn::OpVerdict::Kind::kRefused ? "refused"
                                                                           : "crashed";
-      rows.push_back({{"op", verdict.op}, {"type", verdict.type}, {"verdict", kind}, {"code", verdict.code},
+      rows.push_back({{"op", verdict.op},
+                      {"type", verdict.type},
+                      {"verdict", kind},
+                      {"code", verdict.code},
                       {"reason", verdict.reason}});
     }
     return rows;
@@ -97,22 +104,26 @@ Result<Json> vendor_verdicts(Session& session, const Target& target, const Graph
 Result<Compiled> compile_artifacts(Session& session, const Target& target, const Graph& quantized,
                                    const std::string& graph_digest) {
   const std::string provenance = to_text(provenance_json(session, target));
-  const std::string key = session.key({"compile", graph_digest, chip_key(target), provenance, session.vendor_versions.dump()});
-  HTPIPE_TRY(const std::filesystem::path folder, session.cache.files("compile", key, [&](const std::filesystem::path& work) -> Status {
-    HTPIPE_TRY(const qnn::GraphSpec spec, lower_to_qnn(quantized));
-    qnn::DlcOptions dlc_options;
-    dlc_options.provenance = provenance;
-    HTPIPE_CHECK_OK(session.vendor->compile_dlc(spec, work / "model.dlc", dlc_options));
-    qnn::ContextOptions options;
-    options.optimization_level = session.config.vendor.optimization_level;
-    HTPIPE_CHECK_OK(session.vendor->compile_context(spec, device_of(target), work / "model.bin", options));
-    HTPIPE_TRY(const qnn::ContextInfo info, session.vendor->inspect_context(work / "model.bin"));
-    if (info.soc_model != target.soc_model || info.dsp_arch != static_cast<std::uint32_t>(target.htp_version)) {
-      return fail(Code::kVendorMismatch, fmt::format("the binary is for SoC {} and v{}, not for {} and {}", info.soc_model,
-                                                     info.dsp_arch, target.soc_model, target.arch()));
-    }
-    return write_json(work / "context.json", context_json(info));
-  }));
+  const std::string key =
+      session.key({"compile", graph_digest, chip_key(target), provenance, session.vendor_versions.dump()});
+  HTPIPE_TRY(
+      const std::filesystem::path folder,
+      session.cache.files("compile", key, [&](const std::filesystem::path& work) -> Status {
+        HTPIPE_TRY(const qnn::GraphSpec spec, lower_to_qnn(quantized));
+        qnn::DlcOptions dlc_options;
+        dlc_options.provenance = provenance;
+        HTPIPE_CHECK_OK(session.vendor->compile_dlc(spec, work / "model.dlc", dlc_options));
+        qnn::ContextOptions options;
+        options.optimization_level = session.config.vendor.optimization_level;
+        HTPIPE_CHECK_OK(session.vendor->compile_context(spec, device_of(target), work / "model.bin", options));
+        HTPIPE_TRY(const qnn::ContextInfo info, session.vendor->inspect_context(work / "model.bin"));
+        if (info.soc_model != target.soc_model || info.dsp_arch != static_cast<std::uint32_t>(target.htp_version)) {
+          return fail(Code::kVendorMismatch,
+                      fmt::format("the binary is for SoC {} and v{}, not for {} and {}", info.soc_model, info.dsp_arch,
+                                  target.soc_model, target.arch()));
+        }
+        return write_json(work / "context.json", context_json(info));
+      }));
   HTPIPE_TRY(Json context, read_json(folder / "context.json"));
   return Compiled{folder / "model.dlc", folder / "model.bin", std::move(context)};
 }
@@ -133,9 +144,9 @@ Result<std::map<std::string, Tensor>> emulate_all_values(Session& session, const
 
 Result<Json> emulate_classes(Session& session, const Target& target, const std::filesystem::path& context_binary,
                              const Graph& quantized, const std::string& graph_digest, std::int64_t samples) {
-  const std::string key = session.key({"emulate", graph_digest, chip_key(target), session.evaluation.digest(),
-                                       std::to_string(samples), session.vendor_versions.dump(),
-                                       std::to_string(session.config.vendor.optimization_level)});
+  const std::string key =
+      session.key({"emulate", graph_digest, chip_key(target), session.evaluation.digest(), std::to_string(samples),
+                   session.vendor_versions.dump(), std::to_string(session.config.vendor.optimization_level)});
   return session.cache.json("emulate", key, [&]() -> Result<Json> {
     qnn::ExecuteRequest request;
     request.context_binary = context_binary;

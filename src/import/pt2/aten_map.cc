@@ -93,8 +93,11 @@ Out clamp(Call& call) {
   const bool relu6 = call.node().target.find(".relu6.") != std::string::npos;
   HTPIPE_TRY(const double low, call.real(low_name, relu6 ? 0.0 : -1.0));
   HTPIPE_TRY(const double high, call.real(high_name, relu6 ? 6.0 : 1.0));
-  return call.add("ElementWiseNeuron", {{"operation", std::string("relu_min_max")}, {"min_value", static_cast<float>(low)},
-                                        {"max_value", static_cast<float>(high)}}, {input});
+  return call.add("ElementWiseNeuron",
+                  {{"operation", std::string("relu_min_max")},
+                   {"min_value", static_cast<float>(low)},
+                   {"max_value", static_cast<float>(high)}},
+                  {input});
 }
 
 Out gelu(Call& call) {
@@ -132,7 +135,9 @@ Result<Attributes> pool_attributes(Call& call) {
   HTPIPE_TRY(const IntList stride, call.integers("stride", 2, size));
   HTPIPE_TRY(const IntList padding, symmetric_padding(call, "padding"));
   HTPIPE_TRY(const bool ceil, call.flag("ceil_mode", false));
-  return Attributes{{"filter_size", size}, {"stride", stride}, {"pad_amount", padding},
+  return Attributes{{"filter_size", size},
+                    {"stride", stride},
+                    {"pad_amount", padding},
                     {"rounding_mode", std::string(ceil ? "ceil" : "floor")}};
 }
 
@@ -167,7 +172,8 @@ Out adaptive_avg_pool2d(Call& call) {
   HTPIPE_TRY(const IntList size, call.integers("output_size", 2));
   const Shape& shape = input->type.shape;
   if (shape.size() != 4 || size[0] < 1 || size[1] < 1 || shape[2] % size[0] != 0 || shape[3] % size[1] != 0) {
-    return fail(Code::kUnsupportedForm, fmt::format("adaptive pooling from {} to {}", to_string(shape), to_string(size)));
+    return fail(Code::kUnsupportedForm,
+                fmt::format("adaptive pooling from {} to {}", to_string(shape), to_string(size)));
   }
   const IntList window = {shape[2] / size[0], shape[3] / size[1]};
   return call.add("PoolAvg2d", {{"filter_size", window}, {"stride", window}}, {input});
@@ -185,8 +191,8 @@ Out mean(Call& call) {
     return fail(Code::kUnsupportedForm, fmt::format("mean of {} over {}", to_string(shape), to_string(axes)));
   }
   const IntList window = {shape[2], shape[3]};
-  HTPIPE_TRY(htpipe::Value * pooled, call.add("PoolAvg2d", {{"filter_size", window}, {"stride", window}}, {input},
-                                              keep ? "" : "pool"));
+  HTPIPE_TRY(htpipe::Value * pooled,
+             call.add("PoolAvg2d", {{"filter_size", window}, {"stride", window}}, {input}, keep ? "" : "pool"));
   if (keep) return pooled;
   return call.add("Reshape", {{"shape", IntList{shape[0], shape[1]}}}, {pooled});
 }

@@ -95,7 +95,8 @@ Result<htpipe::Value*> Call::add(std::string_view op, Attributes attributes, std
     source.line = fmt::format("{}:{}", file, node_.source_line);
   }
   const std::string name = suffix.empty() ? node_.name : fmt::format("{}_{}", node_.name, suffix);
-  HTPIPE_TRY(htpipe::Node * added, graph_.add_node(op, name, std::move(attributes), std::move(operands), std::move(source)));
+  HTPIPE_TRY(htpipe::Node * added,
+             graph_.add_node(op, name, std::move(attributes), std::move(operands), std::move(source)));
   return added->result();
 }
 

@@ -44,8 +44,10 @@ Status check_mode(const Program& program) {
   for (const Node& node : program.nodes) {
     const Argument* training = node.input("training");
     if (training == nullptr || !(*training == Argument(true))) continue;
-    return fail(Error(Code::kUnsupportedForm, fmt::format("{} in training mode: call model.eval() before the export", node.target))
-                    .at_node(node.name).with_note(place_of(node)));
+    return fail(Error(Code::kUnsupportedForm,
+                      fmt::format("{} in training mode: call model.eval() before the export", node.target))
+                    .at_node(node.name)
+                    .with_note(place_of(node)));
   }
   return {};
 }
@@ -74,7 +76,8 @@ class Importer {
         }
         if (meta->second.dtype != DType::kF32) {
           return fail(Error(Code::kUnsupportedForm, fmt::format("an input of type {}: only float32 is imported yet",
-                                                                name_of(meta->second.dtype))).at_node(spec.name));
+                                                                name_of(meta->second.dtype)))
+                          .at_node(spec.name));
         }
         values_[spec.name] = graph_.add_input(spec.name, {meta->second.dtype, meta->second.sizes, std::nullopt});
       } else if (const Tensor* data = archive_.data_of(spec)) {
@@ -93,7 +96,8 @@ class Importer {
     const auto& [fqn, data] = constant->second;
     Tensor tensor = *data;
     if (tensor.dtype() == DType::kF16 || tensor.dtype() == DType::kBF16 || tensor.dtype() == DType::kF64) {
-      tensor = Tensor::from<float>({DType::kF32, tensor.shape(), std::nullopt}, std::span<const float>(to_floats(tensor)));
+      tensor =
+          Tensor::from<float>({DType::kF32, tensor.shape(), std::nullopt}, std::span<const float>(to_floats(tensor)));
     }
     Value* value = graph_.add_constant(fqn, std::move(tensor));
     values_.emplace(std::string(name), value);
@@ -116,9 +120,10 @@ class Importer {
     }
     const auto declared = archive_.program.tensor_values.find(output->name);
     if (declared != archive_.program.tensor_values.end() && declared->second.sizes != (*value)->type.shape) {
-      return fail(Error(Code::kShapeMismatch, fmt::format("imported as {}, the model declares {}",
-                                                          to_string((*value)->type.shape),
-                                                          to_string(declared->second.sizes))).at_node(node.name));
+      return fail(
+          Error(Code::kShapeMismatch, fmt::format("imported as {}, the model declares {}",
+                                                  to_string((*value)->type.shape), to_string(declared->second.sizes)))
+              .at_node(node.name));
     }
     values_[output->name] = *value;
     return {};

@@ -84,7 +84,8 @@ Result<ConvRequant> ConvRequant::make(const Request& request) {
                                                   : (input_scale * weight.scale()) / output_scale;
     const double real = static_cast<double>(multiplier);
     if (!(real > 0) || real > 1e4 || real < 1e-12) {
-      return fail(Code::kNoFixedRule, fmt::format("output channel {}: the scale ratio {} is out of range", c, multiplier));
+      return fail(Code::kNoFixedRule,
+                  fmt::format("output channel {}: the scale ratio {} is out of range", c, multiplier));
     }
     channel.real_multiplier = real;
     channel.real_bias = static_cast<double>(bias[c]);
@@ -136,7 +137,8 @@ std::int64_t ConvRequant::apply(std::int64_t sum, std::size_t index) const {
       const std::int64_t limit = std::int64_t{1} << 38;
       const std::int64_t shifted = std::clamp(shift(a * 256, channel.shift), -limit, limit);
       q = shift((2 * shifted + 1) * channel.multiplier + shift(1, -channel.multiplier_shift),
-                channel.multiplier_shift + 1) + zero_;
+                channel.multiplier_shift + 1) +
+          zero_;
     }
   } else {
     const std::int64_t a = shift(sum + channel.bias, channel.shift);

@@ -20,8 +20,8 @@ enum class ConvForm : std::uint8_t {
 
 /// Constants of one output channel.
 struct ChannelRequant {
-  std::int64_t bias = 0;       ///< added to the (possibly shifted) sum
-  int shift = 0;               ///< arithmetic shift of the sum before the multiplication
+  std::int64_t bias = 0;  ///< added to the (possibly shifted) sum
+  int shift = 0;          ///< arithmetic shift of the sum before the multiplication
   std::int64_t multiplier = 0;
   int multiplier_shift = 0;
   std::int64_t zero_term = 0;  ///< u16: ((zx * sum of weights + 128) >> 8)
@@ -35,9 +35,9 @@ class ConvRequant {
     const TensorType& input;
     const TensorType& weight;
     const TensorType& output;
-    std::span<const std::int32_t> bias;          ///< stored bias per output channel; empty = none
-    std::span<const std::int64_t> weight_sums;   ///< sum of stored weights per output channel (u16 only)
-    float bias_scale = 0;                        ///< honoured for per-tensor weights only, as on the chip
+    std::span<const std::int32_t> bias;         ///< stored bias per output channel; empty = none
+    std::span<const std::int64_t> weight_sums;  ///< sum of stored weights per output channel (u16 only)
+    float bias_scale = 0;                       ///< honoured for per-tensor weights only, as on the chip
     std::int64_t channels = 0;
     ConvForm form = ConvForm::kStandard;
     int htp_version = 73;

@@ -61,14 +61,20 @@ Result<Grid> Grid::of(const TensorType& type) {
   Grid grid;
   grid.scale = static_cast<double>(type.encoding->scale());
   switch (type.dtype) {
-    case DType::kU8: break;
-    case DType::kI8: grid.offset = 128; break;
-    case DType::kU16: grid.high = 65535; break;
+    case DType::kU8:
+      break;
+    case DType::kI8:
+      grid.offset = 128;
+      break;
+    case DType::kU16:
+      grid.high = 65535;
+      break;
     case DType::kI16:
       grid.high = 65535;
       grid.offset = 32768;
       break;
-    default: return fail(Code::kNoFixedRule, fmt::format("no integer rule for {}", name_of(type.dtype)));
+    default:
+      return fail(Code::kNoFixedRule, fmt::format("no integer rule for {}", name_of(type.dtype)));
   }
   grid.zero = type.encoding->zero_point() + grid.offset;
   return grid;
@@ -205,22 +211,36 @@ std::uint16_t dequantize_f16(std::int64_t stored, const Grid& from) {
 std::int64_t load(const void* data, DType dtype, std::int64_t index) {
   const auto at = static_cast<std::size_t>(index);
   switch (dtype) {
-    case DType::kU8: return static_cast<const std::uint8_t*>(data)[at];
-    case DType::kI8: return static_cast<const std::int8_t*>(data)[at] + 128;
-    case DType::kU16: return static_cast<const std::uint16_t*>(data)[at];
-    case DType::kI16: return static_cast<const std::int16_t*>(data)[at] + 32768;
-    default: throw_bug(__FILE__, __LINE__, "dtype", "no stored integer");
+    case DType::kU8:
+      return static_cast<const std::uint8_t*>(data)[at];
+    case DType::kI8:
+      return static_cast<const std::int8_t*>(data)[at] + 128;
+    case DType::kU16:
+      return static_cast<const std::uint16_t*>(data)[at];
+    case DType::kI16:
+      return static_cast<const std::int16_t*>(data)[at] + 32768;
+    default:
+      throw_bug(__FILE__, __LINE__, "dtype", "no stored integer");
   }
 }
 
 void store(void* data, DType dtype, std::int64_t index, std::int64_t value) {
   const auto at = static_cast<std::size_t>(index);
   switch (dtype) {
-    case DType::kU8: static_cast<std::uint8_t*>(data)[at] = static_cast<std::uint8_t>(value); break;
-    case DType::kI8: static_cast<std::int8_t*>(data)[at] = static_cast<std::int8_t>(value - 128); break;
-    case DType::kU16: static_cast<std::uint16_t*>(data)[at] = static_cast<std::uint16_t>(value); break;
-    case DType::kI16: static_cast<std::int16_t*>(data)[at] = static_cast<std::int16_t>(value - 32768); break;
-    default: throw_bug(__FILE__, __LINE__, "dtype", "no stored integer");
+    case DType::kU8:
+      static_cast<std::uint8_t*>(data)[at] = static_cast<std::uint8_t>(value);
+      break;
+    case DType::kI8:
+      static_cast<std::int8_t*>(data)[at] = static_cast<std::int8_t>(value - 128);
+      break;
+    case DType::kU16:
+      static_cast<std::uint16_t*>(data)[at] = static_cast<std::uint16_t>(value);
+      break;
+    case DType::kI16:
+      static_cast<std::int16_t*>(data)[at] = static_cast<std::int16_t>(value - 32768);
+      break;
+    default:
+      throw_bug(__FILE__, __LINE__, "dtype", "no stored integer");
   }
 }
 

@@ -12,7 +12,8 @@ namespace {
 TEST(Rounding, ShiftIsFloorOfAPowerOfTwo) {
   for (const std::int64_t a : {-9, -8, -7, -1, 0, 1, 7, 8, 9, 1'000'003}) {
     for (int k = -5; k <= 6; ++k) {
-      EXPECT_EQ(shift(a, k), static_cast<std::int64_t>(std::floor(std::ldexp(static_cast<double>(a), -k)))) << a << " " << k;
+      EXPECT_EQ(shift(a, k), static_cast<std::int64_t>(std::floor(std::ldexp(static_cast<double>(a), -k))))
+          << a << " " << k;
     }
   }
   EXPECT_EQ(shift(-1, 200), -1);
@@ -22,7 +23,8 @@ TEST(Rounding, ShiftIsFloorOfAPowerOfTwo) {
 TEST(Rounding, MantissaKeepsSoManyBits) {
   std::mt19937 random(3);
   for (int i = 0; i < 20000; ++i) {
-    const double x = std::ldexp(1.0 + static_cast<double>(random()) / 4294967296.0, static_cast<int>(random() % 40) - 20);
+    const double x =
+        std::ldexp(1.0 + static_cast<double>(random()) / 4294967296.0, static_cast<int>(random() % 40) - 20);
     for (const int bits : {11, 12, 15, 16, 22}) {
       const Mantissa m = mantissa(x, bits);
       EXPECT_LE(m.value, std::int64_t{1} << bits);
