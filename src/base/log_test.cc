@@ -4,9 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "base/json.h"
 #include "base/parallel.h"
@@ -68,10 +69,20 @@ TEST_F(ProgressTest, IsSilentByDefault) {
               IsEmpty());
 }
 
-TEST_F(ProgressTest, WritesALinePerTenPerCent) {
+TEST_F(ProgressTest, ShortWorkLeavesNoLinesInALogFile) {
+  set_progress_mode(ProgressMode::kText);
+  EXPECT_THAT(stderr_of([] {
+                Progress progress("work", 1000);
+                parallel_for(1000, [&](std::int64_t, int) { progress.step(); });
+              }),
+              IsEmpty());
+}
+
+TEST_F(ProgressTest, LongWorkWritesALinePerTenPerCent) {
   set_progress_mode(ProgressMode::kText);
   const auto lines = stderr_of([] {
     Progress progress("work", 1000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2100));
     parallel_for(1000, [&](std::int64_t, int) { progress.step(); });
   });
   ASSERT_THAT(lines, Not(IsEmpty()));

@@ -8,7 +8,9 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-std::size_t aligned(std::size_t size) { return (std::max<std::size_t>(size, 1) + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t size) {
+  return (std::max<std::size_t>(size, 1) + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::size_t largest_live_sum(const std::vector<Lifetime>& values) {
   std::size_t steps = 0;

@@ -57,7 +57,8 @@ Result<Kernel> f16_kernel(const Node& node) {
   for (const Value* result : node.results) result_types.push_back(as_f32(result->type));
   std::vector<const TensorType*> result_pointers;
   for (const TensorType& type : result_types) result_pointers.push_back(&type);
-  HTPIPE_TRY(Kernel inner, node.op->float_kernel({{node.attributes, type_pointers, constant_pointers}, result_pointers, 0}));
+  HTPIPE_TRY(Kernel inner,
+             node.op->float_kernel({{node.attributes, type_pointers, constant_pointers}, result_pointers, 0}));
 
   std::vector<DType> from;
   std::vector<DType> to;
@@ -120,8 +121,9 @@ Program::Workspace::Workspace(const Program& program)
     : arena_((program.arena_bytes_ + 64) / 8 + 8), scratch_((program.scratch_bytes_ + 64) / 8 + 8) {}
 
 std::ptrdiff_t Program::offset_of(const Value* value) const {
-  const auto at = std::lower_bound(offsets_.begin(), offsets_.end(), value,
-                                   [](const auto& item, const Value* wanted) { return std::less<>()(item.first, wanted); });
+  const auto at = std::lower_bound(offsets_.begin(), offsets_.end(), value, [](const auto& item, const Value* wanted) {
+    return std::less<>()(item.first, wanted);
+  });
   return at != offsets_.end() && at->first == value ? static_cast<std::ptrdiff_t>(at->second) : -1;
 }
 
@@ -172,7 +174,8 @@ Result<Program> Program::make(const Graph& graph, int htp_version) {
   return program;
 }
 
-Result<std::vector<Tensor>> Program::run(Workspace& workspace, std::span<const Tensor> inputs, const Trace& trace) const {
+Result<std::vector<Tensor>> Program::run(Workspace& workspace, std::span<const Tensor> inputs,
+                                         const Trace& trace) const {
   const auto& wanted = graph_->inputs();
   if (inputs.size() != wanted.size()) {
     return fail(Code::kShapeMismatch, fmt::format("{} inputs given, {} needed", inputs.size(), wanted.size()));
@@ -188,12 +191,14 @@ Result<std::vector<Tensor>> Program::run(Workspace& workspace, std::span<const T
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Value* input = wanted[i];
     if (inputs[i].dtype() != input->type.dtype) {
-      return fail(Error(Code::kDtypeMismatch, fmt::format("input is {}, needs {}", name_of(inputs[i].dtype()),
-                                                          name_of(input->type.dtype))).at_node(input->name));
+      return fail(Error(Code::kDtypeMismatch,
+                        fmt::format("input is {}, needs {}", name_of(inputs[i].dtype()), name_of(input->type.dtype)))
+                      .at_node(input->name));
     }
     if (inputs[i].count() != input->type.count()) {
       return fail(Error(Code::kShapeMismatch, fmt::format("input is {}, needs {}", to_string(inputs[i].shape()),
-                                                          to_string(input->type.shape))).at_node(input->name));
+                                                          to_string(input->type.shape)))
+                      .at_node(input->name));
     }
     std::memcpy(arena + offset_of(input), inputs[i].bytes().data(), inputs[i].bytes().size());
     if (trace) trace(*input, view(input));

@@ -48,8 +48,8 @@ class Program {
   struct Step {
     const Node* node;
     Kernel kernel;
-    std::vector<const void*> constants;   ///< per operand; null for activations and absent operands
-    std::vector<std::ptrdiff_t> operands; ///< arena offset per operand, -1 = constant or absent
+    std::vector<const void*> constants;    ///< per operand; null for activations and absent operands
+    std::vector<std::ptrdiff_t> operands;  ///< arena offset per operand, -1 = constant or absent
     std::vector<std::ptrdiff_t> results;
   };
   [[nodiscard]] std::ptrdiff_t offset_of(const Value* value) const;

@@ -85,8 +85,8 @@ enum class Layout : std::uint8_t {
 
 /// How the encoding of a result comes about.
 enum class ResultEncoding : std::uint8_t {
-  kCalibrated,    ///< from the observed range of the result
-  kSameAsInput,   ///< the chip copies or compares stored integers: the encoding of operand 0
+  kCalibrated,   ///< from the observed range of the result
+  kSameAsInput,  ///< the chip copies or compares stored integers: the encoding of operand 0
 };
 
 /// How exact an implementation must be.

@@ -43,7 +43,8 @@ PackedF32 pack_f32(const float* weights, std::int64_t k, std::int64_t n) {
   for (std::int64_t row = 0; row < k; ++row) {
     for (std::int64_t col = 0; col < n; ++col) {
       const std::int64_t block = col / kColumnBlock;
-      packed.data[static_cast<std::size_t>((block * k + row) * kColumnBlock + col % kColumnBlock)] = weights[row * n + col];
+      packed.data[static_cast<std::size_t>((block * k + row) * kColumnBlock + col % kColumnBlock)] =
+          weights[row * n + col];
     }
   }
   return packed;
@@ -51,7 +52,8 @@ PackedF32 pack_f32(const float* weights, std::int64_t k, std::int64_t n) {
 
 PackedI16 pack_i16(const std::int8_t* weights, std::int64_t k, std::int64_t n) {
   const std::int64_t pairs = (k + 1) / 2;
-  PackedI16 packed{k, n, std::vector<std::int16_t>(static_cast<std::size_t>(column_blocks(n) * pairs * kColumnBlock * 2), 0)};
+  PackedI16 packed{k, n,
+                   std::vector<std::int16_t>(static_cast<std::size_t>(column_blocks(n) * pairs * kColumnBlock * 2), 0)};
   for (std::int64_t row = 0; row < k; ++row) {
     for (std::int64_t col = 0; col < n; ++col) {
       const std::int64_t block = col / kColumnBlock;

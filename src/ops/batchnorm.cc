@@ -14,8 +14,8 @@ Result<std::size_t> channel_axis(const NodeView& node) {
   const std::size_t axis = is_nhwc(node.attributes) || shape.size() == 1 ? shape.size() - 1 : 1;
   for (std::size_t operand = 1; operand < 3; ++operand) {
     if (node.type(operand).count() != shape[axis]) {
-      return fail(Code::kShapeMismatch, fmt::format("{} channels, but {} weights or biases", shape[axis],
-                                                    node.type(operand).count()));
+      return fail(Code::kShapeMismatch,
+                  fmt::format("{} channels, but {} weights or biases", shape[axis], node.type(operand).count()));
     }
   }
   return axis;

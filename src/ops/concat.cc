@@ -25,7 +25,8 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
     shape[at] += other[at];
     other[at] = shape[at];
     if (other != shape) {
-      return fail(Code::kShapeMismatch, fmt::format("{} does not fit {}", to_string(node.type(i).shape), to_string(shape)));
+      return fail(Code::kShapeMismatch,
+                  fmt::format("{} does not fit {}", to_string(node.type(i).shape), to_string(shape)));
     }
   }
   return std::vector<TensorType>{{node.type(0).dtype, std::move(shape), std::nullopt}};
@@ -40,7 +41,8 @@ Join join_of(const NodeView& node) {
   const auto axis = static_cast<std::size_t>(node.attributes.integer("axis"));
   Join join;
   for (std::size_t i = 0; i < axis; ++i) join.outer *= node.type(0).shape[i];
-  for (std::size_t i = 0; i < node.operands.size(); ++i) join.rows.push_back(join.outer > 0 ? node.type(i).count() / join.outer : 0);
+  for (std::size_t i = 0; i < node.operands.size(); ++i)
+    join.rows.push_back(join.outer > 0 ? node.type(i).count() / join.outer : 0);
   return join;
 }
 

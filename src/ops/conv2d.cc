@@ -40,8 +40,8 @@ Result<Shapes> shapes_of(const NodeView& node) {
                                                   shapes.group, to_string(node.type(0).shape)));
   }
   if (node.has(2) && node.type(2).count() != shapes.out_channels) {
-    return fail(Code::kShapeMismatch, fmt::format("bias {} for {} output channels", to_string(node.type(2).shape),
-                                                  shapes.out_channels));
+    return fail(Code::kShapeMismatch,
+                fmt::format("bias {} for {} output channels", to_string(node.type(2).shape), shapes.out_channels));
   }
   return shapes;
 }
@@ -78,7 +78,8 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const Tensor weight, hwio_weights(node));
   auto packed = std::make_shared<std::vector<kernels::PackedF32>>();
   for (std::int64_t g = 0; g < shapes.group; ++g) {
-    const auto part = columns(weight.data<float>(), shapes.out_channels, g * shapes.out_per_group(), shapes.out_per_group());
+    const auto part =
+        columns(weight.data<float>(), shapes.out_channels, g * shapes.out_per_group(), shapes.out_per_group());
     packed->push_back(kernels::pack_f32(part.data(), shapes.patch(), shapes.out_per_group()));
   }
   const bool has_bias = node.has(2);
@@ -149,8 +150,12 @@ const OpDef& conv2d() {
     def.name = "Conv2d";
     def.doc = "2-D convolution with optional groups, bias and fused activation.";
     def.operands = {{"input"}, {"weight", Role::kWeight}, {"bias", Role::kBias, true}};
-    def.attributes = {layout_attribute(), stride_attribute(), pad_attribute(), dilation_attribute(),
-                      {"group", std::int64_t{1}, false, "number of groups"}, activation_attribute()};
+    def.attributes = {layout_attribute(),
+                      stride_attribute(),
+                      pad_attribute(),
+                      dilation_attribute(),
+                      {"group", std::int64_t{1}, false, "number of groups"},
+                      activation_attribute()};
     def.infer = infer;
     def.float_kernel = float_kernel;
     def.fixed_kernel = fixed_kernel;

@@ -11,8 +11,9 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
   const std::int64_t count = request.node.type(0).count();
   Kernel kernel;
-  kernel.run = [map = kernels::UnaryMap(kernels::convert(from, to), request.node.type(0).dtype, request.results[0]->dtype),
-                count](const KernelCall& call) { map.run(call.operands[0], call.results[0], count); };
+  kernel.run =
+      [map = kernels::UnaryMap(kernels::convert(from, to), request.node.type(0).dtype, request.results[0]->dtype),
+       count](const KernelCall& call) { map.run(call.operands[0], call.results[0], count); };
   return kernel;
 }
 

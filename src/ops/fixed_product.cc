@@ -79,8 +79,8 @@ void FixedProduct::gather(const kernels::Window& window, const void* in, std::in
                           patches, stride, [zero](std::int8_t x) { return static_cast<std::int16_t>(x + 128 - zero); });
       break;
     case DType::kU16:
-      kernels::gather_row(window, static_cast<const std::uint16_t*>(in) + offset, row, first, count, half(zero), patches,
-                          stride, [half](std::uint16_t x) { return half(x); });
+      kernels::gather_row(window, static_cast<const std::uint16_t*>(in) + offset, row, first, count, half(zero),
+                          patches, stride, [half](std::uint16_t x) { return half(x); });
       break;
     default:
       kernels::gather_row(window, static_cast<const std::int16_t*>(in) + offset, row, first, count, half(zero), patches,
@@ -115,10 +115,18 @@ void FixedProduct::run_row(const kernels::Window& window, const void* in, std::i
       const std::int64_t q = requant_.apply(sum, static_cast<std::size_t>(channel));
       const std::int64_t index = first_out + x * n_ + channel;
       switch (output_dtype_) {
-        case DType::kU8: static_cast<std::uint8_t*>(out)[index] = static_cast<std::uint8_t>(q); break;
-        case DType::kI8: static_cast<std::int8_t*>(out)[index] = static_cast<std::int8_t>(q); break;
-        case DType::kU16: static_cast<std::uint16_t*>(out)[index] = static_cast<std::uint16_t>(q); break;
-        default: static_cast<std::int16_t*>(out)[index] = static_cast<std::int16_t>(q); break;
+        case DType::kU8:
+          static_cast<std::uint8_t*>(out)[index] = static_cast<std::uint8_t>(q);
+          break;
+        case DType::kI8:
+          static_cast<std::int8_t*>(out)[index] = static_cast<std::int8_t>(q);
+          break;
+        case DType::kU16:
+          static_cast<std::uint16_t*>(out)[index] = static_cast<std::uint16_t>(q);
+          break;
+        default:
+          static_cast<std::int16_t*>(out)[index] = static_cast<std::int16_t>(q);
+          break;
       }
     }
   }

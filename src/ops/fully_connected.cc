@@ -22,8 +22,8 @@ Result<Sizes> sizes_of(const NodeView& node) {
   const Shape& weight = node.type(1).shape;
   const std::int64_t count = node.type(0).count();
   if (weight.size() != 2 || weight[1] < 1 || node.type(0).shape.size() < 2 || node.type(0).shape.back() != weight[1]) {
-    return fail(Code::kShapeMismatch, fmt::format("input {} does not fit weights {}", to_string(node.type(0).shape),
-                                                  to_string(weight)));
+    return fail(Code::kShapeMismatch,
+                fmt::format("input {} does not fit weights {}", to_string(node.type(0).shape), to_string(weight)));
   }
   if (node.has(2) && node.type(2).count() != weight[0]) {
     return fail(Code::kShapeMismatch, fmt::format("bias {} for {} outputs", to_string(node.type(2).shape), weight[0]));

@@ -7,7 +7,9 @@
 namespace htpipe::ops {
 
 std::vector<AttributeSpec> pool_attributes() {
-  return {layout_attribute(), stride_attribute(), pad_attribute(),
+  return {layout_attribute(),
+          stride_attribute(),
+          pad_attribute(),
           {"filter_size", std::vector<std::int64_t>{1, 1}, true, "[height, width]"},
           {"rounding_mode", std::string("floor"), false, "of the output size: floor or ceil"}};
 }

@@ -24,8 +24,8 @@ Result<std::int64_t> output_size(std::int64_t in, std::int64_t before, std::int6
   const std::int64_t reach = dilation * (kernel - 1) + 1;
   const std::int64_t room = in + before + after - reach;
   if (room < 0) {
-    return fail(Code::kShapeMismatch, fmt::format("a window of {} does not fit into {} with padding {}+{}", reach, in,
-                                                  before, after));
+    return fail(Code::kShapeMismatch,
+                fmt::format("a window of {} does not fit into {} with padding {}+{}", reach, in, before, after));
   }
   std::int64_t out = (room + (ceil ? stride - 1 : 0)) / stride + 1;
   // With rounding up, a last window that would begin in the end padding is dropped (as PyTorch does).
@@ -47,7 +47,8 @@ Result<kernels::Window> make_window(const NodeView& node, std::int64_t kernel_h,
   const Shape& shape = node.type(0).shape;
   if (shape.size() != 4) return fail(Code::kShapeMismatch, fmt::format("needs rank 4, got {}", to_string(shape)));
   const std::string& layout = node.attributes.text("data_layout");
-  if (layout != "nchw" && layout != "nhwc") return fail(Code::kUnsupportedForm, fmt::format("no layout \"{}\"", layout));
+  if (layout != "nchw" && layout != "nhwc")
+    return fail(Code::kUnsupportedForm, fmt::format("no layout \"{}\"", layout));
   const IntList& stride = node.attributes.integers("stride");
   const IntList& pad = node.attributes.integers("pad_amount");
   const IntList dilation = dilated ? node.attributes.integers("dilation") : IntList{1, 1};

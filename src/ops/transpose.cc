@@ -15,7 +15,8 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   std::vector<bool> seen(shape.size(), false);
   bool valid = perm.size() == shape.size();
   for (std::size_t i = 0; valid && i < perm.size(); ++i) {
-    valid = perm[i] >= 0 && perm[i] < static_cast<std::int64_t>(shape.size()) && !seen[static_cast<std::size_t>(perm[i])];
+    valid =
+        perm[i] >= 0 && perm[i] < static_cast<std::int64_t>(shape.size()) && !seen[static_cast<std::size_t>(perm[i])];
     if (valid) seen[static_cast<std::size_t>(perm[i])] = true;
   }
   if (!valid) {

@@ -79,7 +79,9 @@ class Quantizer {
     const Precision own = own_.at(value->name);
     Value* from = made_.at({value, own});
     const std::string_view to = htpipe::name_of(storage_of(wanted));
-    const std::string_view op = wanted == Precision::kFp16 ? "Dequantize" : own == Precision::kFp16 ? "Quantize" : "Convert";
+    const std::string_view op = wanted == Precision::kFp16 ? "Dequantize"
+                                : own == Precision::kFp16  ? "Quantize"
+                                                           : "Convert";
     const std::string name = fmt::format("{}_{}", value->name, to);
     HTPIPE_TRY(Node * node, graph_.add_node(op, name, {{"to", std::string(to)}}, {from}, user.source));
     const std::string activation = activation_of(value);
@@ -148,7 +150,9 @@ class Quantizer {
       return fail(Code::kUnsupportedForm, "weights and bias must be constant");
     }
     if (precision == Precision::kFp16) {
-      const auto half = [](const Tensor& tensor) { return store_as(tensor, {DType::kF16, tensor.shape(), std::nullopt}); };
+      const auto half = [](const Tensor& tensor) {
+        return store_as(tensor, {DType::kF16, tensor.shape(), std::nullopt});
+      };
       operands[weight] = graph_.add_constant(weight_value->name, half(weight_value->constant));
       if (bias_value != nullptr) operands[bias] = graph_.add_constant(bias_value->name, half(bias_value->constant));
       return {};
@@ -158,8 +162,9 @@ class Quantizer {
       return fail(Code::kUnsupportedForm, "only channel-last data can be quantised; run the pass to_channel_last");
     }
     const float input_scale = operands[0]->type.encoding->scale();
-    const Parameters parameters = quantize_parameters(weight_value->constant, bias_value != nullptr ? bias_value->constant : Tensor(),
-                                                      node.op->weight_channel_axis, input_scale, options_.weight_bits);
+    const Parameters parameters =
+        quantize_parameters(weight_value->constant, bias_value != nullptr ? bias_value->constant : Tensor(),
+                            node.op->weight_channel_axis, input_scale, options_.weight_bits);
     operands[weight] = graph_.add_constant(weight_value->name, parameters.weight);
     if (bias_value != nullptr) operands[bias] = graph_.add_constant(bias_value->name, parameters.bias);
     return {};
@@ -177,9 +182,12 @@ class Quantizer {
 
 DType storage_of(Precision precision) {
   switch (precision) {
-    case Precision::kInt8: return DType::kU8;
-    case Precision::kInt16: return DType::kU16;
-    case Precision::kFp16: return DType::kF16;
+    case Precision::kInt8:
+      return DType::kU8;
+    case Precision::kInt16:
+      return DType::kU16;
+    case Precision::kFp16:
+      return DType::kF16;
   }
   return DType::kF32;
 }

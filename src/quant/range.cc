@@ -30,7 +30,8 @@ Range percentile_range(const Histogram& histogram, double percentile) {
     }
   }
   const auto edge = [&](std::size_t bin) {
-    return static_cast<float>(static_cast<double>(histogram.first_bin() + static_cast<std::int64_t>(bin)) * histogram.width());
+    return static_cast<float>(static_cast<double>(histogram.first_bin() + static_cast<std::int64_t>(bin)) *
+                              histogram.width());
   };
   return {std::max(edge(first), histogram.min()), std::min(edge(last + 1), histogram.max())};
 }
@@ -43,7 +44,8 @@ double squared_error(const Histogram& histogram, Range range, double levels) {
   const auto& counts = histogram.counts();
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
-    const double centre = (static_cast<double>(histogram.first_bin() + static_cast<std::int64_t>(i)) + 0.5) * histogram.width();
+    const double centre =
+        (static_cast<double>(histogram.first_bin() + static_cast<std::int64_t>(i)) + 0.5) * histogram.width();
     const double clipped = std::clamp(centre, static_cast<double>(range.low), static_cast<double>(range.high));
     // A value that is exactly zero (the half of a ReLU's results) is stored without error.
     const bool zero_bin = histogram.first_bin() + static_cast<std::int64_t>(i) == 0 && histogram.min() == 0;
@@ -79,15 +81,19 @@ Result<RangeMethod> parse_range_method(std::string_view text) {
   if (text == "minmax") return RangeMethod::kMinMax;
   if (text == "percentile") return RangeMethod::kPercentile;
   if (text == "mse") return RangeMethod::kMse;
-  return fail(Error(Code::kConfigType, fmt::format("no range method \"{}\"", text)).with_hint("minmax, percentile or mse"));
+  return fail(
+      Error(Code::kConfigType, fmt::format("no range method \"{}\"", text)).with_hint("minmax, percentile or mse"));
 }
 
 Range choose_range(const Histogram& histogram, RangeMethod method, double percentile, int bits) {
   if (histogram.empty()) return {};
   switch (method) {
-    case RangeMethod::kPercentile: return with_zero(percentile_range(histogram, percentile));
-    case RangeMethod::kMse: return with_zero(mse_range(histogram, bits));
-    case RangeMethod::kMinMax: break;
+    case RangeMethod::kPercentile:
+      return with_zero(percentile_range(histogram, percentile));
+    case RangeMethod::kMse:
+      return with_zero(mse_range(histogram, bits));
+    case RangeMethod::kMinMax:
+      break;
   }
   return with_zero({histogram.min(), histogram.max()});
 }

@@ -33,7 +33,8 @@ std::vector<float> channel_maxima(const Tensor& weight, int axis) {
 
 }  // namespace
 
-Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis, float input_scale, int bits) {
+Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis, float input_scale,
+                               int bits) {
   const float levels = bits == 4 ? 7.0F : 127.0F;
   std::vector<float> scales = channel_maxima(weight, channel_axis);
   for (float& scale : scales) scale /= levels;
@@ -44,11 +45,13 @@ Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int cha
   const std::vector<float> biases = bias.empty() ? std::vector<float>{} : to_floats(bias);
   for (std::size_t c = 0; c < biases.size(); ++c) {
     float& scale = scales[scales.size() == 1 ? 0 : c];
-    const double steps = std::fabs(static_cast<double>(biases[c])) / (static_cast<double>(input_scale) * static_cast<double>(scale));
+    const double steps =
+        std::fabs(static_cast<double>(biases[c])) / (static_cast<double>(input_scale) * static_cast<double>(scale));
     if (steps > kLargestBias) scale = static_cast<float>(static_cast<double>(scale) * steps / kLargestBias);
   }
   Parameters result;
-  TensorType type{DType::kI8, weight.shape(), Encoding{scales, std::vector<std::int32_t>(scales.size(), 0), channel_axis, bits}};
+  TensorType type{DType::kI8, weight.shape(),
+                  Encoding{scales, std::vector<std::int32_t>(scales.size(), 0), channel_axis, bits}};
   result.weight = store_as(weight, type);
   if (bias.empty()) return result;
   Encoding encoding{{}, {}, channel_axis < 0 ? -1 : 0, 32};
@@ -85,14 +88,26 @@ Tensor store_as(const Tensor& real, const TensorType& type) {
   const double high = symmetric ? top : static_cast<double>(highest(type.dtype));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t channel = encoding.per_channel() ? i / inner % encoding.scales.size() : 0;
-    const double q = std::clamp(std::rint(static_cast<double>(values[i]) / static_cast<double>(encoding.scales[channel])) +
-                                    encoding.zero_points[channel], low, high);
+    const double q =
+        std::clamp(std::rint(static_cast<double>(values[i]) / static_cast<double>(encoding.scales[channel])) +
+                       encoding.zero_points[channel],
+                   low, high);
     switch (type.dtype) {
-      case DType::kI8: stored.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(q); break;
-      case DType::kU8: stored.mutable_data<std::uint8_t>()[i] = static_cast<std::uint8_t>(q); break;
-      case DType::kU16: stored.mutable_data<std::uint16_t>()[i] = static_cast<std::uint16_t>(q); break;
-      case DType::kI16: stored.mutable_data<std::int16_t>()[i] = static_cast<std::int16_t>(q); break;
-      default: stored.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(q); break;
+      case DType::kI8:
+        stored.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(q);
+        break;
+      case DType::kU8:
+        stored.mutable_data<std::uint8_t>()[i] = static_cast<std::uint8_t>(q);
+        break;
+      case DType::kU16:
+        stored.mutable_data<std::uint16_t>()[i] = static_cast<std::uint16_t>(q);
+        break;
+      case DType::kI16:
+        stored.mutable_data<std::int16_t>()[i] = static_cast<std::int16_t>(q);
+        break;
+      default:
+        stored.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(q);
+        break;
     }
   }
   return stored;

@@ -12,7 +12,7 @@ struct Parameters {
 
 /// Symmetric storage of `bits` bits in s8, without the lowest code (-127 … 127 for 8). A channel without weights gets the largest scale of the layer; a channel whose bias
 /// would leave ±2^30 steps gets a scale that brings it back.
-[[nodiscard]] Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis, float input_scale,
-                                             int bits);
+[[nodiscard]] Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis,
+                                             float input_scale, int bits);
 
 }  // namespace htpipe::quant

@@ -60,9 +60,9 @@ std::uint16_t to_f16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
-  if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);  // NaN
+  if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
   if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds to infinity
-  if (magnitude < 0x38800000U) {  // subnormal: the unit is 2^-24
+  if (magnitude < 0x38800000U) {                                                    // subnormal: the unit is 2^-24
     const float scaled = std::bit_cast<float>(magnitude) * 16777216.0F;
     const auto whole = static_cast<std::uint32_t>(scaled);
     const float rest = scaled - static_cast<float>(whole);

@@ -64,18 +64,36 @@ double Tensor::real(std::int64_t index) const {
   const auto at = [this, index]<typename T>(T) { return data<T>()[static_cast<std::size_t>(index)]; };
   double stored = 0;
   switch (type_.dtype) {
-    case DType::kF64: return at(double{});
-    case DType::kF32: return static_cast<double>(at(float{}));
-    case DType::kF16: return static_cast<double>(from_f16(at(std::uint16_t{})));
-    case DType::kBF16: return static_cast<double>(from_bf16(at(std::uint16_t{})));
-    case DType::kI64: stored = static_cast<double>(at(std::int64_t{})); break;
-    case DType::kI32: stored = at(std::int32_t{}); break;
-    case DType::kI16: stored = at(std::int16_t{}); break;
-    case DType::kI8: stored = at(std::int8_t{}); break;
-    case DType::kU32: stored = at(std::uint32_t{}); break;
-    case DType::kU16: stored = at(std::uint16_t{}); break;
+    case DType::kF64:
+      return at(double{});
+    case DType::kF32:
+      return static_cast<double>(at(float{}));
+    case DType::kF16:
+      return static_cast<double>(from_f16(at(std::uint16_t{})));
+    case DType::kBF16:
+      return static_cast<double>(from_bf16(at(std::uint16_t{})));
+    case DType::kI64:
+      stored = static_cast<double>(at(std::int64_t{}));
+      break;
+    case DType::kI32:
+      stored = at(std::int32_t{});
+      break;
+    case DType::kI16:
+      stored = at(std::int16_t{});
+      break;
+    case DType::kI8:
+      stored = at(std::int8_t{});
+      break;
+    case DType::kU32:
+      stored = at(std::uint32_t{});
+      break;
+    case DType::kU16:
+      stored = at(std::uint16_t{});
+      break;
     case DType::kU8:
-    case DType::kBool: stored = at(std::uint8_t{}); break;
+    case DType::kBool:
+      stored = at(std::uint8_t{});
+      break;
   }
   if (!type_.encoding) return stored;
   std::size_t channel = 0;
@@ -95,7 +113,8 @@ std::vector<float> to_floats(const Tensor& tensor) {
     return {values.begin(), values.end()};
   }
   std::vector<float> values(static_cast<std::size_t>(tensor.count()));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(tensor.real(static_cast<std::int64_t>(i)));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(tensor.real(static_cast<std::int64_t>(i)));
   return values;
 }
 
