@@ -17,6 +17,7 @@ EXIT_CODES = {
     3: "a gate: the artifact is not accurate enough",
     4: "Qualcomm's libraries",
     70: "a defect of htpipe",
+    130: "a signal",
 }
 
 

@@ -13,6 +13,10 @@
 namespace htpipe {
 namespace {
 
+/// Marks of unfinished files and folders.
+constexpr std::string_view kTemporaryFile = ".tmp-";
+constexpr std::string_view kTemporaryFolder = "htpipe-";
+
 std::string errno_text() { return std::strerror(errno); }
 
 /// Owns a file descriptor.
@@ -106,7 +110,7 @@ Status make_folder(const std::filesystem::path& path) {
 
 Status write_file_atomic(const std::filesystem::path& path, Bytes content) {
   if (path.has_parent_path()) HTPIPE_CHECK_OK(make_folder(path.parent_path()));
-  std::string temporary = path.string() + ".tmp-XXXXXX";
+  std::string temporary = fmt::format("{}{}XXXXXX", path.string(), kTemporaryFile);
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (file.get() < 0) return write_error(path, "cannot create a file beside it");
   const bool written = write_all(file.get(), content) && ::fchmod(file.get(), 0644) == 0 && ::fsync(file.get()) == 0;
@@ -128,12 +132,25 @@ Status copy_file_atomic(const std::filesystem::path& from, const std::filesystem
   return write_file_atomic(to, file->bytes());
 }
 
+void remove_left_overs(const std::filesystem::path& folder, std::string_view prefix) {
+  std::error_code error;
+  std::vector<std::filesystem::path> stale;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind(prefix, 0) != 0) continue;
+    if (name.rfind(kTemporaryFolder, 0) == 0 || name.find(kTemporaryFile) != std::string::npos) {
+      stale.push_back(entry.path());
+    }
+  }
+  for (const auto& path : stale) std::filesystem::remove_all(path, error);
+}
+
 Result<TemporaryFolder> TemporaryFolder::create(const std::filesystem::path& parent) {
   std::error_code error;
   const std::filesystem::path base = parent.empty() ? std::filesystem::temp_directory_path(error) : parent;
   if (error) return fail(Code::kOutputUnwritable, "no temporary folder: " + error.message());
   HTPIPE_CHECK_OK(make_folder(base));
-  std::string name = (base / "htpipe-XXXXXX").string();
+  std::string name = (base / fmt::format("{}XXXXXX", kTemporaryFolder)).string();
   if (::mkdtemp(name.data()) == nullptr) return write_error(base, "cannot create a folder in it");
   return TemporaryFolder(name);
 }

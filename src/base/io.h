@@ -46,6 +46,10 @@ Status write_file_atomic(const std::filesystem::path& path, Bytes content);
 /// Copies a file with the same promise as write_file_atomic.
 Status copy_file_atomic(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// Removes what killed processes left in a folder: temporary files and folders of the functions here whose names begin
+/// with `prefix`. Only for names that no other process writes to.
+void remove_left_overs(const std::filesystem::path& folder, std::string_view prefix = {});
+
 /// Creates a folder and its parents. Errors: output-unwritable.
 Status make_folder(const std::filesystem::path& path);
 

@@ -15,21 +15,6 @@
 #include "base/log.h"
 
 namespace htpipe {
-namespace {
-
-constexpr std::string_view kTemporary = "htpipe-";
-
-void remove_left_overs(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::vector<std::filesystem::path> stale;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.rfind(kTemporary, 0) == 0 || name.find(".tmp-") != std::string::npos) stale.push_back(entry.path());
-  }
-  for (const auto& path : stale) std::filesystem::remove_all(path, error);
-}
-
-}  // namespace
 
 Result<Cache> Cache::open(const std::filesystem::path& folder, bool force) {
   HTPIPE_CHECK_OK(make_folder(folder));

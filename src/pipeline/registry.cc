@@ -107,6 +107,7 @@ Result<std::filesystem::path> register_artifact(const Session& session, const Ta
   const std::filesystem::path folder = registry / session.config.model.id / outcome.target.id;
   std::error_code error;
   std::filesystem::remove(folder / "manifest.json", error);
+  remove_left_overs(folder);
   if (outcome.dlc.empty()) {
     // An older entry's vendor artifacts must not stand beside a newer entry that has none.
     std::filesystem::remove(folder / "model.dlc", error);

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/interrupt.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "import/pt2/import.h"
@@ -106,6 +107,7 @@ Json plan_json(const PipelineConfig& config, const std::vector<Target>& targets,
 Result<RunSummary> execute(const PipelineConfig& config, const std::vector<Target>& targets,
                            const std::filesystem::path& output, bool force) {
   HTPIPE_TRY(Cache cache, Cache::open(output / "cache", force));
+  remove_left_overs(output, "report.json");
   HTPIPE_TRY(Front front, run_front(config, cache));
   Session& session = *front.session;
 
