@@ -52,13 +52,6 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   return std::vector<TensorType>{window_result(node, shapes.window, shapes.out_channels)};
 }
 
-/// Constant weights as [kh,kw,in/group,out] whatever the layout.
-Result<Tensor> hwio_weights(const NodeView& node) {
-  const Tensor* weight = node.constants[1];
-  if (weight == nullptr) return fail(Code::kUnsupportedForm, "weights must be constant");
-  return is_nhwc(node.attributes) ? *weight : transpose(*weight, conv2d().weight_to_nhwc);
-}
-
 /// Columns [first, first + count) of a row-major [rows, columns] matrix.
 template <typename T>
 std::vector<T> columns(std::span<const T> matrix, std::int64_t total, std::int64_t first, std::int64_t count) {
@@ -75,7 +68,7 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const Shapes shapes, shapes_of(node));
   HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
-  HTPIPE_TRY(const Tensor weight, hwio_weights(node));
+  HTPIPE_TRY(const Tensor weight, nhwc_weights(node, conv2d().weight_to_nhwc));
   auto packed = std::make_shared<std::vector<kernels::PackedF32>>();
   for (std::int64_t g = 0; g < shapes.group; ++g) {
     const auto part =
@@ -119,7 +112,7 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const Shapes shapes, shapes_of(node));
   if (!is_nhwc(node.attributes)) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
   HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
-  HTPIPE_TRY(const Tensor weight, hwio_weights(node));
+  HTPIPE_TRY(const Tensor weight, nhwc_weights(node, conv2d().weight_to_nhwc));
   if (weight.dtype() != DType::kI8) return fail(Code::kNoFixedRule, "weights need 8-bit storage");
   auto product = std::make_shared<FixedProduct>();
   HTPIPE_TRY(*product, FixedProduct::make(request, weight.data<std::int8_t>(), shapes.patch(), shapes.out_channels,

@@ -46,12 +46,6 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   return std::vector<TensorType>{window_result(node, shapes.window, shapes.out_channels)};
 }
 
-Result<Tensor> hwio_weights(const NodeView& node) {
-  const Tensor* weight = node.constants[1];
-  if (weight == nullptr) return fail(Code::kUnsupportedForm, "weights must be constant");
-  return is_nhwc(node.attributes) ? *weight : transpose(*weight, depth_wise_conv2d().weight_to_nhwc);
-}
-
 /// Visits the cells of every output: cell(out_index, channel, in_index, weight_index); done(out_index, channel) ends it.
 template <typename Start, typename Cell, typename Done>
 void for_each_output(const Shapes& shapes, Start start, Cell cell, Done done) {
@@ -82,7 +76,7 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const Shapes shapes, shapes_of(node));
   HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
-  HTPIPE_TRY(const Tensor weight, hwio_weights(node));
+  HTPIPE_TRY(const Tensor weight, nhwc_weights(node, depth_wise_conv2d().weight_to_nhwc));
   const bool has_bias = node.has(2);
   Kernel kernel;
   kernel.run = [shapes, range, weight, has_bias](const KernelCall& call) {
@@ -119,7 +113,7 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const Shapes shapes, shapes_of(node));
   if (!is_nhwc(node.attributes)) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
   HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
-  HTPIPE_TRY(const Tensor weight, hwio_weights(node));
+  HTPIPE_TRY(const Tensor weight, nhwc_weights(node, depth_wise_conv2d().weight_to_nhwc));
   if (weight.dtype() != DType::kI8) return fail(Code::kNoFixedRule, "weights need 8-bit storage");
   HTPIPE_TRY(const kernels::Grid grid, kernels::Grid::of(node.type(0)));
   HTPIPE_TRY(const std::vector<std::int32_t> bias, stored_bias(node, 2));

@@ -82,6 +82,12 @@ Result<kernels::Window> make_window(const NodeView& node, std::int64_t kernel_h,
   return window;
 }
 
+Result<Tensor> nhwc_weights(const NodeView& node, const std::vector<std::int64_t>& to_nhwc) {
+  const Tensor* weight = node.constants[1];
+  if (weight == nullptr) return fail(Code::kUnsupportedForm, "weights must be constant");
+  return is_nhwc(node.attributes) ? *weight : transpose(*weight, to_nhwc);
+}
+
 TensorType window_result(const NodeView& node, const kernels::Window& window, std::int64_t channels) {
   TensorType type;
   type.dtype = node.type(0).dtype;

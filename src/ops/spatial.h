@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/result.h"
 #include "ir/op.h"
@@ -21,6 +22,10 @@ namespace htpipe::ops {
 /// Errors: shape-mismatch, unsupported-form.
 Result<kernels::Window> make_window(const NodeView& node, std::int64_t kernel_h, std::int64_t kernel_w, bool dilated,
                                     bool ceil);
+
+/// The constant weights (operand 1) in the form for channel-last data; `to_nhwc` permutes the channel-first form.
+/// Errors: unsupported-form when they are not constant.
+Result<Tensor> nhwc_weights(const NodeView& node, const std::vector<std::int64_t>& to_nhwc);
 
 /// Result type [n, h, w, c] in the node's layout.
 [[nodiscard]] TensorType window_result(const NodeView& node, const kernels::Window& window, std::int64_t channels);
