@@ -33,6 +33,7 @@ def test_quotes_in_a_row_are_unescaped() -> None:
     assert row == generate_docs.ErrorRow("x-y", 3, 'Say "a".', "B.", "C (d).")
 
 
-def test_a_broken_row_is_no_silence() -> None:
+@pytest.mark.parametrize("row", ['HTPIPE_ERROR(kX, "x", 1, "A.", "B.")', 'HTPIPE_ERROR(kX, "x", 9, "A.", "B.", "C.")'])
+def test_a_broken_row_is_no_silence(row: str) -> None:
     with pytest.raises(ValueError, match=r"error_codes\.inc:2"):
-        generate_docs.parse_table('// head\nHTPIPE_ERROR(kX, "x", 1, "A.", "B.")\n')
+        generate_docs.parse_table(f"// head\n{row}\n")

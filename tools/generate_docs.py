@@ -41,6 +41,8 @@ def parse_table(text: str) -> list[ErrorRow]:
         if match is None:
             raise ValueError(f"src/base/error_codes.inc:{number}: not a row of the table")
         word, exit_code, *sentences = match.groups()
+        if int(exit_code) not in EXIT_CODES:
+            raise ValueError(f"src/base/error_codes.inc:{number}: exit code {exit_code} is not in EXIT_CODES")
         rows.append(ErrorRow(word, int(exit_code), *(s.replace('\\"', '"') for s in sentences)))
     return rows
 
