@@ -147,6 +147,7 @@ def test_engine_and_emulator_agree(finished: tuple[Path, dict[str, Any]]) -> Non
         assert accuracy["gates"] == {"layer": "PASS", "task": "PASS", "engine": "PASS"}
 
 
+@needs_vendor
 def test_metadata_has_the_artifact_schema(finished: tuple[Path, dict[str, Any]]) -> None:
     _, report = finished
     names = {"snapdragon-8-gen-3": "Snapdragon 8 Gen 3", "snapdragon-888": "Snapdragon 888"}

@@ -2,13 +2,45 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "base/io.h"
 
 namespace htpipe {
+namespace {
+
+/// Deeper documents are none of ours, and writing or freeing them takes stack for every level.
+constexpr int kDeepestNesting = 256;
+
+/// Largest number of open brackets and braces outside strings.
+int nesting_of(std::string_view text) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+}  // namespace
 
 Result<Json> parse_json(std::string_view text) {
+  if (nesting_of(text) > kDeepestNesting) {
+    return fail(Code::kJsonInvalid, fmt::format("nested more than {} levels deep", kDeepestNesting));
+  }
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {

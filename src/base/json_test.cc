@@ -78,5 +78,13 @@ TEST(JsonTest, FilesNameThemselvesInErrors) {
   EXPECT_EQ(read_json(folder->path() / "b.json").error().code, Code::kFileMissing);
 }
 
+TEST(JsonTest, AbsurdNestingIsRefused) {
+  EXPECT_EQ(parse_json(std::string(100000, '[')).error().code, Code::kJsonInvalid);
+  const std::string deep = std::string(1000, '[') + std::string(1000, ']');
+  EXPECT_EQ(parse_json(deep).error().code, Code::kJsonInvalid);
+  EXPECT_TRUE(parse_json(std::string(100, '[') + std::string(100, ']')));
+  EXPECT_TRUE(parse_json("\"" + std::string(1000, '[') + "\""));
+}
+
 }  // namespace
 }  // namespace htpipe

@@ -2,6 +2,7 @@
 // Source: QNN operator Concat.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 

@@ -3,24 +3,17 @@
 #include <fmt/core.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <map>
 
-#include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/io.h"
-#include "base/log.h"
 #include "base/version.h"
-#include "import/pt2/import.h"
 #include "kernels/gemm.h"
 #include "ops/registry.h"
-#include "pipeline/evaluate.h"
 #include "pipeline/front_stages.h"
 #include "pipeline/registry.h"
 #include "pipeline/session.h"
 #include "pipeline/target_run.h"
-#include "pipeline/vendor_stages.h"
 #include "target/coverage.h"
 #include "target/target.h"
 

@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/progress.h"
-#include "export/qnn_lowering.h"
 #include "pipeline/evaluate.h"
 #include "pipeline/gates.h"
 #include "pipeline/layers.h"
-#include "pipeline/provenance.h"
 #include "pipeline/vendor_stages.h"
 
 namespace htpipe {

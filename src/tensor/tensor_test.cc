@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <vector>
 
 #include "base/check.h"
 
@@ -170,8 +171,8 @@ TEST(TensorTest, WidensEachTypeWithoutEncoding) {
 TEST(TensorTest, ANewTensorIsZeroAndCopiesShareBytes) {
   const Tensor tensor(TensorType{DType::kF32, {3, 5}, {}});
   for (const float value : tensor.data<float>()) EXPECT_EQ(value, 0.0F);
-  const Tensor copy = tensor;
-  EXPECT_EQ(copy.bytes().data(), tensor.bytes().data());
+  const std::vector<Tensor> copies(2, tensor);
+  for (const Tensor& copy : copies) EXPECT_EQ(copy.bytes().data(), tensor.bytes().data());
   EXPECT_FALSE(tensor.empty());
   EXPECT_TRUE(Tensor().empty());
 }
