@@ -238,7 +238,8 @@ def test_info_survives_damaged_files(tmp_path: Path, name: str, content: bytes, 
     result = run("info", path, "--json")
     error = document(result)["error"]
     assert error["code"] in code
-    assert error["place"]["file"] == str(path)
+    if error["code"] != "vendor-missing":  # that one is not about the file
+        assert error["place"]["file"] == str(path)
 
 
 def test_info_of_a_missing_file() -> None:
