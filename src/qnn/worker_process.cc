@@ -257,6 +257,8 @@ Status attend(Running& running, int wait_ms, const WorkerWatch& watch, const Dia
 
 Result<std::vector<Json>> run_workers(const fs::path& worker, const std::vector<WorkerJob>& jobs,
                                       const WorkerWatch& watch) {
+  // A short job may end before it is looked at for the first time.
+  if (watch.cancelled && watch.cancelled()) return fail(Code::kInterrupted, "before the vendor worker was started");
   std::vector<std::unique_ptr<Running>> all;
   for (const WorkerJob& job : jobs) {
     HTPIPE_TRY(auto running, start(worker, job));
