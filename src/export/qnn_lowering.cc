@@ -17,19 +17,36 @@ qnn::ParamSpec list_param(std::string_view name, const std::vector<std::int64_t>
   return {std::string(name), Tensor::from<std::uint32_t>({DType::kU32, shape, std::nullopt}, numbers)};
 }
 
-Result<qnn::ParamSpec> lower_param(const ParamLowering& lowering, const Attribute& value) {
+/// [rank, 3]: begin, end and step of each axis.
+qnn::ParamSpec ranges_param(std::string_view name, const Attributes& attributes) {
+  std::vector<std::int32_t> numbers;
+  const auto rank = static_cast<std::int64_t>(attributes.integers("begin").size());
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(rank); ++axis) {
+    for (const char* part : {"begin", "end", "strides"}) {
+      numbers.push_back(static_cast<std::int32_t>(attributes.integers(part)[axis]));
+    }
+  }
+  return {std::string(name), Tensor::from<std::int32_t>({DType::kI32, {rank, 3}, std::nullopt}, numbers)};
+}
+
+Result<qnn::ParamSpec> lower_param(const ParamLowering& lowering, const Attributes& attributes) {
+  const Attribute& value = *attributes.find(lowering.attribute);
   const std::string name(lowering.param);
   switch (lowering.kind) {
     case ParamKind::kBool:
       return qnn::ParamSpec{name, std::get<bool>(value)};
     case ParamKind::kU32:
       return qnn::ParamSpec{name, static_cast<std::uint32_t>(std::get<std::int64_t>(value))};
+    case ParamKind::kI32:
+      return qnn::ParamSpec{name, static_cast<std::int32_t>(std::get<std::int64_t>(value))};
     case ParamKind::kF32:
       return qnn::ParamSpec{name, std::get<float>(value)};
     case ParamKind::kU32List:
       return list_param(name, std::get<std::vector<std::int64_t>>(value), false);
     case ParamKind::kU32Pairs:
       return list_param(name, std::get<std::vector<std::int64_t>>(value), true);
+    case ParamKind::kRanges:
+      return ranges_param(name, attributes);
     case ParamKind::kEnum:
       break;
   }
@@ -46,7 +63,7 @@ Result<std::vector<qnn::ParamSpec>> lower_params(const OpDef& op, const Attribut
     const Attribute& value = *attributes.find(lowering.attribute);
     if (lowering.omit_default && value == op.attribute(lowering.attribute)->default_value) continue;
     if (!lowering.operation.empty() && attributes.text("operation") != lowering.operation) continue;
-    HTPIPE_TRY(qnn::ParamSpec param, lower_param(lowering, value));
+    HTPIPE_TRY(qnn::ParamSpec param, lower_param(lowering, attributes));
     params.push_back(std::move(param));
   }
   return params;
@@ -87,6 +104,7 @@ class Lowerer {
     if (node.op->layout == Layout::kSpatial && node.attributes.text("data_layout") != "nhwc") {
       return fail(Code::kUnsupportedForm, "QNN takes channel-last data only; run the pass to_channel_last");
     }
+    if (node.op->lowering.check) HTPIPE_CHECK_OK(node.op->lowering.check(NodeTypes(node).view()));
     qnn::OpSpec op{node.name(), std::string(node.op->lowering.type), {}, {}, {}};
     HTPIPE_TRY(op.params, lower_params(*node.op, node.attributes));
     for (const Value* operand : node.operands) {

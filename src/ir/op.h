@@ -93,7 +93,8 @@ enum class ResultEncoding : std::uint8_t {
 enum class Exactness : std::uint8_t { kCopy, kRounded };
 
 /// How one attribute becomes a QNN parameter.
-enum class ParamKind : std::uint8_t { kBool, kU32, kF32, kU32List, kU32Pairs, kEnum };
+/// kRanges: the attributes begin, end and strides together, as QNN's StridedSlice takes them.
+enum class ParamKind : std::uint8_t { kBool, kU32, kI32, kF32, kU32List, kU32Pairs, kRanges, kEnum };
 struct ParamLowering {
   std::string_view attribute;
   std::string_view param;
@@ -106,6 +107,8 @@ struct ParamLowering {
 struct Lowering {
   std::string_view type;  ///< QNN operator of package qti.aisw
   std::vector<ParamLowering> params = {};
+  /// Refuses nodes that QNN cannot express (unsupported-form); absent = none.
+  std::function<Status(const NodeView&)> check = nullptr;
 };
 
 struct OpDef {
@@ -123,6 +126,8 @@ struct OpDef {
   /// Multiply-adds of one execution; absent = 0.
   std::function<std::int64_t(const NodeView&, std::span<const TensorType* const> results)> macs = nullptr;
 
+  /// The plain kernel takes every data type as it is; else it is given f32, i64 and bool only.
+  bool any_dtype = false;
   Layout layout = Layout::kOpaque;
   ResultEncoding result_encoding = ResultEncoding::kCalibrated;
   Exactness exactness = Exactness::kRounded;

@@ -25,6 +25,8 @@ enum class DType : std::uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8
 /// IEEE binary16, round to nearest even.
 [[nodiscard]] std::uint16_t to_f16(float value);
 [[nodiscard]] float from_f16(std::uint16_t bits);
+/// bfloat16, round to nearest even.
+[[nodiscard]] std::uint16_t to_bf16(float value);
 /// bfloat16 widened exactly.
 [[nodiscard]] float from_bf16(std::uint16_t bits);
 /// `value` rounded to the nearest binary16 and widened again.

@@ -1,0 +1,44 @@
+// Copies of n-dimensional blocks between two layouts: what slices, splits, tiles, pads, joins and permutations share.
+// Elements are bytes of a size; their type does not matter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace htpipe::kernels {
+
+/// Elements between neighbours along each axis of a contiguous row-major tensor.
+[[nodiscard]] std::vector<std::int64_t> strides_of(const Shape& shape);
+
+/// A copy made ready to run: neighbouring axes that are contiguous on both sides are one axis. Const and thread-safe.
+class StridedCopy {
+ public:
+  /// `from` and `to` are strides in elements; `from` may be 0 (repetition) or negative.
+  struct Axis {
+    std::int64_t size;
+    std::int64_t from;
+    std::int64_t to;
+  };
+
+  /// Axes from the outermost to the innermost of the target. Offsets in elements. `element_size` is 1, 2, 4 or 8.
+  StridedCopy(const std::vector<Axis>& axes, std::size_t element_size, std::int64_t from_offset = 0,
+              std::int64_t to_offset = 0);
+
+  /// The target of an axis of size 0 is not touched. The blocks must not overlap.
+  void run(const void* from, void* to) const;
+
+ private:
+  std::vector<Axis> outer_;  ///< strides in bytes
+  Axis row_{1, 0, 0};        ///< with tiles: the axis along which the source is contiguous
+  Axis inner_{1, 0, 0};
+  std::size_t element_size_;
+  std::int64_t from_offset_;
+  std::int64_t to_offset_;
+  bool tiled_ = false;
+  bool empty_ = false;
+};
+
+}  // namespace htpipe::kernels

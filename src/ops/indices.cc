@@ -1,0 +1,44 @@
+#include "ops/indices.h"
+
+#include <fmt/core.h>
+
+namespace htpipe::ops {
+namespace {
+
+Status check_dtype(const NodeView& node, std::size_t operand) {
+  const DType dtype = node.type(operand).dtype;
+  if ((dtype == DType::kI32 || dtype == DType::kI64) && !node.type(operand).encoding) return {};
+  return fail(Code::kDtypeMismatch, fmt::format("indices are i32 or i64, not {}", name_of(dtype)));
+}
+
+Status out_of_range(std::int64_t index, std::int64_t size) {
+  return fail(Code::kUnsupportedForm, fmt::format("index {} of {}", index, size));
+}
+
+}  // namespace
+
+Status check_indices(const NodeView& node, std::size_t operand, std::int64_t size) {
+  HTPIPE_CHECK_OK(check_dtype(node, operand));
+  const Tensor* constant = node.constants[operand];
+  if (constant == nullptr) return {};
+  const IndexReader indices(constant->bytes().data(), constant->dtype());
+  for (std::int64_t i = 0; i < constant->count(); ++i) {
+    if (position_of(indices[i], size) < 0) return out_of_range(indices[i], size);
+  }
+  return {};
+}
+
+Status check_positions(const NodeView& node, std::size_t operand, const Shape& data, std::size_t first) {
+  HTPIPE_CHECK_OK(check_dtype(node, operand));
+  const Tensor* constant = node.constants[operand];
+  if (constant == nullptr || constant->count() == 0) return {};
+  const std::int64_t depth = constant->shape().back();
+  const IndexReader indices(constant->bytes().data(), constant->dtype());
+  for (std::int64_t i = 0; i < constant->count(); ++i) {
+    const std::int64_t size = data[first + static_cast<std::size_t>(i % depth)];
+    if (position_of(indices[i], size) < 0) return out_of_range(indices[i], size);
+  }
+  return {};
+}
+
+}  // namespace htpipe::ops

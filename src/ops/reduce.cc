@@ -1,0 +1,243 @@
+#include "ops/reduce.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/strided_copy.h"
+#include "ops/movement.h"
+
+namespace htpipe::ops {
+namespace {
+
+Result<std::vector<bool>> reduced_axes(const NodeView& node) {
+  const Shape& shape = node.type(0).shape;
+  std::vector<bool> reduced(shape.size(), false);
+  for (const std::int64_t axis : node.attributes.integers("axes")) {
+    if (axis < 0 || axis >= static_cast<std::int64_t>(shape.size()) || reduced[static_cast<std::size_t>(axis)]) {
+      return fail(Code::kUnsupportedForm,
+                  fmt::format("axes {} of {}", to_string(node.attributes.integers("axes")), to_string(shape)));
+    }
+    reduced[static_cast<std::size_t>(axis)] = true;
+  }
+  return reduced;
+}
+
+Result<std::vector<TensorType>> infer(const NodeView& node, Reduction reduction) {
+  HTPIPE_TRY(const std::vector<bool> reduced, reduced_axes(node));
+  const TensorType& in = node.type(0);
+  const bool keep = node.attributes.flag("keep_dims");
+  Shape shape;
+  std::int64_t terms = 1;
+  for (std::size_t axis = 0; axis < in.shape.size(); ++axis) {
+    if (reduced[axis]) terms *= in.shape[axis];
+    if (!reduced[axis]) shape.push_back(in.shape[axis]);
+    if (reduced[axis] && keep) shape.push_back(1);
+  }
+  const bool picks = reduction == Reduction::kMax || reduction == Reduction::kMin;
+  if (in.dtype == DType::kBool && !picks && reduction != Reduction::kProd) {
+    return fail(Code::kUnsupportedForm, "bool has only maximum, minimum and product");
+  }
+  if (terms == 0 && is_integer(in.dtype) && (picks || reduction == Reduction::kMean)) {
+    return fail(Code::kUnsupportedForm, fmt::format("no elements to reduce in {}", to_string(in.shape)));
+  }
+  return std::vector<TensorType>{reshaped(node, 0, std::move(shape))};
+}
+
+/// One loop: elements and the step between them.
+struct Loop {
+  std::int64_t size;
+  std::int64_t step;
+};
+
+/// Loops over the results and, for each, over its terms; neighbouring axes of the same kind are one loop.
+struct Plan {
+  std::vector<Loop> kept;
+  std::vector<Loop> reduced;
+  std::int64_t terms = 1;
+  std::int64_t results = 1;
+  std::int64_t columns = 1;  ///< results that are neighbours in the operand too: they are computed side by side
+};
+
+Plan plan_of(const Shape& shape, const std::vector<bool>& reduced) {
+  const std::vector<std::int64_t> strides = kernels::strides_of(shape);
+  Plan plan;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    (reduced[axis] ? plan.terms : plan.results) *= shape[axis];
+    if (shape[axis] == 1) continue;
+    std::vector<Loop>& loops = reduced[axis] ? plan.reduced : plan.kept;
+    if (!loops.empty() && loops.back().step == strides[axis] * shape[axis]) {
+      loops.back() = {loops.back().size * shape[axis], strides[axis]};
+    } else {
+      loops.push_back({shape[axis], strides[axis]});
+    }
+  }
+  if (!plan.kept.empty() && plan.kept.back().step == 1) {
+    plan.columns = plan.kept.back().size;
+    plan.kept.pop_back();
+  }
+  return plan;
+}
+
+/// Calls body(offset) for every position of the loops, the last one fastest.
+template <typename Body>
+void for_each_offset(const std::vector<Loop>& loops, Body body) {
+  for (const Loop& loop : loops) {
+    if (loop.size == 0) return;
+  }
+  std::vector<std::int64_t> index(loops.size(), 0);
+  std::int64_t offset = 0;
+  while (true) {
+    body(offset);
+    std::size_t at = loops.size();
+    while (at > 0) {
+      const Loop& loop = loops[at - 1];
+      offset += loop.step;
+      if (++index[at - 1] < loop.size) break;
+      offset -= loop.step * loop.size;
+      index[at - 1] = 0;
+      --at;
+    }
+    if (at == 0) return;
+  }
+}
+
+/// A reduction of elements T with an accumulator A: start, step(accumulator, element), finish(accumulator, terms).
+template <typename T, typename A, typename Step, typename Finish>
+Kernel make_kernel(const Plan& plan, A start, Step step, Finish finish) {
+  Kernel kernel;
+  kernel.scratch_bytes = static_cast<std::size_t>(plan.columns) * sizeof(A);
+  kernel.run = [plan, start, step, finish](const KernelCall& call) {
+    const T* in = call.in<T>(0);
+    T* out = call.out<T>(0);
+    if (plan.results == 0) return;
+    if (plan.columns == 1) {
+      std::vector<Loop> outer = plan.reduced;
+      const Loop inner = outer.empty() ? Loop{1, 1} : outer.back();
+      if (!outer.empty()) outer.pop_back();
+      for_each_offset(plan.kept, [&](std::int64_t base) {
+        A sum = start;
+        for_each_offset(outer, [&](std::int64_t offset) {
+          const T* line = in + base + offset;
+          for (std::int64_t i = 0; i < inner.size; ++i) sum = step(sum, line[i * inner.step]);
+        });
+        *out++ = finish(sum, plan.terms);
+      });
+      return;
+    }
+    A* sums = reinterpret_cast<A*>(call.scratch);
+    for_each_offset(plan.kept, [&](std::int64_t base) {
+      std::fill_n(sums, plan.columns, start);
+      for_each_offset(plan.reduced, [&](std::int64_t offset) {
+        const T* line = in + base + offset;
+        for (std::int64_t i = 0; i < plan.columns; ++i) sums[i] = step(sums[i], line[i]);
+      });
+      for (std::int64_t i = 0; i < plan.columns; ++i) *out++ = finish(sums[i], plan.terms);
+    });
+  };
+  return kernel;
+}
+
+Kernel float_kernel_of(const Plan& plan, Reduction reduction) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto narrow = [](double sum, std::int64_t) { return static_cast<float>(sum); };
+  const auto same = [](float best, std::int64_t) { return best; };
+  switch (reduction) {
+    case Reduction::kMean:
+      return make_kernel<float>(
+          plan, 0.0, [](double sum, float x) { return sum + static_cast<double>(x); },
+          [](double sum, std::int64_t terms) { return static_cast<float>(sum / static_cast<double>(terms)); });
+    case Reduction::kSum:
+      return make_kernel<float>(plan, 0.0, [](double sum, float x) { return sum + static_cast<double>(x); }, narrow);
+    case Reduction::kProd:
+      return make_kernel<float>(plan, 1.0, [](double sum, float x) { return sum * static_cast<double>(x); }, narrow);
+    case Reduction::kSumSquare:
+      return make_kernel<float>(
+          plan, 0.0, [](double sum, float x) { return sum + static_cast<double>(x) * static_cast<double>(x); }, narrow);
+    case Reduction::kMax:
+      return make_kernel<float>(
+          plan, -kInfinity, [](float best, float x) { return x > best || std::isnan(x) ? x : best; }, same);
+    case Reduction::kMin:
+      break;
+  }
+  return make_kernel<float>(
+      plan, kInfinity, [](float best, float x) { return x < best || std::isnan(x) ? x : best; }, same);
+}
+
+/// Sums and products are taken of unsigned numbers, which wrap around as two's complement does.
+Kernel integer_kernel_of(const Plan& plan, Reduction reduction) {
+  using Signed = std::int64_t;
+  using Unsigned = std::uint64_t;
+  const auto wrap = [](Unsigned sum, std::int64_t) { return static_cast<Signed>(sum); };
+  const auto same = [](Signed best, std::int64_t) { return best; };
+  switch (reduction) {
+    case Reduction::kMean:
+      return make_kernel<Signed>(
+          plan, Unsigned{0}, [](Unsigned sum, Signed x) { return sum + static_cast<Unsigned>(x); },
+          [](Unsigned sum, std::int64_t terms) { return static_cast<Signed>(sum) / terms; });
+    case Reduction::kSum:
+      return make_kernel<Signed>(
+          plan, Unsigned{0}, [](Unsigned sum, Signed x) { return sum + static_cast<Unsigned>(x); }, wrap);
+    case Reduction::kProd:
+      return make_kernel<Signed>(
+          plan, Unsigned{1}, [](Unsigned sum, Signed x) { return sum * static_cast<Unsigned>(x); }, wrap);
+    case Reduction::kSumSquare:
+      return make_kernel<Signed>(
+          plan, Unsigned{0},
+          [](Unsigned sum, Signed x) { return sum + static_cast<Unsigned>(x) * static_cast<Unsigned>(x); }, wrap);
+    case Reduction::kMax:
+      return make_kernel<Signed>(
+          plan, std::numeric_limits<Signed>::min(), [](Signed best, Signed x) { return std::max(best, x); }, same);
+    case Reduction::kMin:
+      break;
+  }
+  return make_kernel<Signed>(
+      plan, std::numeric_limits<Signed>::max(), [](Signed best, Signed x) { return std::min(best, x); }, same);
+}
+
+Kernel bool_kernel_of(const Plan& plan, Reduction reduction) {
+  using Bool = std::uint8_t;
+  const auto same = [](Bool best, std::int64_t) { return best; };
+  if (reduction == Reduction::kMax) {
+    return make_kernel<Bool>(
+        plan, Bool{0}, [](Bool any, Bool x) { return static_cast<Bool>(any | static_cast<Bool>(x != 0)); }, same);
+  }
+  return make_kernel<Bool>(
+      plan, Bool{1}, [](Bool all, Bool x) { return static_cast<Bool>(all & static_cast<Bool>(x != 0)); }, same);
+}
+
+Result<Kernel> plain_kernel(const KernelRequest& request, Reduction reduction) {
+  HTPIPE_TRY(const std::vector<bool> reduced, reduced_axes(request.node));
+  const Plan plan = plan_of(request.node.type(0).shape, reduced);
+  switch (request.node.type(0).dtype) {
+    case DType::kF32:
+      return float_kernel_of(plan, reduction);
+    case DType::kI64:
+      return integer_kernel_of(plan, reduction);
+    case DType::kBool:
+      return bool_kernel_of(plan, reduction);
+    default:
+      return fail(Code::kUnsupportedForm, fmt::format("no reduction of {}", name_of(request.node.type(0).dtype)));
+  }
+}
+
+}  // namespace
+
+OpDef reduce_op(std::string_view name, std::string_view doc, Reduction reduction) {
+  OpDef def;
+  def.name = name;
+  def.doc = doc;
+  def.operands = {{"input"}};
+  def.attributes = {{"axes", std::vector<std::int64_t>{}, true, "axes that are reduced"},
+                    {"keep_dims", false, false, "reduced axes stay, with size 1"}};
+  def.infer = [reduction](const NodeView& node) { return infer(node, reduction); };
+  def.float_kernel = [reduction](const KernelRequest& request) { return plain_kernel(request, reduction); };
+  def.lowering = {name,
+                  {{"axes", "axes", ParamKind::kU32List}, {"keep_dims", "keep_dims", ParamKind::kBool, {}, true}}};
+  return def;
+}
+
+}  // namespace htpipe::ops
