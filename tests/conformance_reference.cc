@@ -144,6 +144,30 @@ std::size_t broadcast_index(const Shape& shape, const Shape& position) {
   return at(index);
 }
 
+Numbers mat_mul(const Call& call) {
+  const bool turn_a = call.attributes().flag("transpose_in0");
+  const bool turn_b = call.attributes().flag("transpose_in1");
+  const Shape& a = call.shape(0);
+  const Index steps = a[a.size() - (turn_a ? 2 : 1)];
+  Numbers result(at(element_count(call.out_shape())));
+  for (Index i = 0; i < static_cast<Index>(result.size()); ++i) {
+    Shape left = unravel(call.out_shape(), i);
+    Shape right = left;
+    double sum = 0;
+    for (Index k = 0; k < steps; ++k) {
+      const std::size_t last = left.size() - 1;
+      const Shape position = unravel(call.out_shape(), i);
+      left[last - 1] = turn_a ? k : position[last - 1];
+      left[last] = turn_a ? position[last - 1] : k;
+      right[last - 1] = turn_b ? position[last] : k;
+      right[last] = turn_b ? k : position[last];
+      sum += (*call.in[0])[broadcast_index(a, left)] * (*call.in[1])[broadcast_index(call.shape(1), right)];
+    }
+    result[at(i)] = sum;
+  }
+  return result;
+}
+
 double binary(const std::string& operation, double a, double b) {
   if (operation == "add") return a + b;
   if (operation == "subtract") return a - b;
@@ -213,6 +237,7 @@ Numbers evaluate(const Call& call) {
   if (op == "Conv2d" || op == "DepthWiseConv2d") return convolution(call, op != "Conv2d");
   if (op == "PoolMax2d" || op == "PoolAvg2d") return pool(call, op == "PoolMax2d");
   if (op == "FullyConnected") return fully_connected(call);
+  if (op == "MatMul") return mat_mul(call);
   if (op == "Concat") return concat(call);
   if (op == "Transpose") return transposed(call);
   if (op == "Batchnorm") return batchnorm(call);

@@ -1,5 +1,6 @@
 #include "kernels/gemm.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -35,18 +36,30 @@ std::int64_t column_blocks(std::int64_t n) { return (n + kColumnBlock - 1) / kCo
 
 const char* isa_name() { return isa().name; }
 
-void gemm_f32(const float* a, const PackedF32& b, float* c, std::int64_t m) { isa().f32(a, b, c, m); }
+void gemm_f32(const float* a, const PanelsF32& b, float* c, std::int64_t m) { isa().f32(a, b, c, m); }
 void gemm_i16(const std::int16_t* a, const PackedI16& b, std::int32_t* c, std::int64_t m) { isa().i16(a, b, c, m); }
 
-PackedF32 pack_f32(const float* weights, std::int64_t k, std::int64_t n) {
-  PackedF32 packed{k, n, std::vector<float>(static_cast<std::size_t>(column_blocks(n) * k * kColumnBlock), 0.0F)};
-  for (std::int64_t row = 0; row < k; ++row) {
-    for (std::int64_t col = 0; col < n; ++col) {
-      const std::int64_t block = col / kColumnBlock;
-      packed.data[static_cast<std::size_t>((block * k + row) * kColumnBlock + col % kColumnBlock)] =
-          weights[row * n + col];
+std::int64_t packed_count_f32(std::int64_t k, std::int64_t n) { return column_blocks(n) * k * kColumnBlock; }
+
+void pack_f32(const float* source, std::int64_t k, std::int64_t n, std::int64_t row_stride, std::int64_t column_stride,
+              float* out) {
+  for (std::int64_t first = 0; first < n; first += kColumnBlock) {
+    const std::int64_t columns = std::min(n - first, kColumnBlock);
+    for (std::int64_t row = 0; row < k; ++row, out += kColumnBlock) {
+      const float* line = source + row * row_stride + first * column_stride;
+      if (column_stride == 1) {
+        std::copy_n(line, columns, out);
+      } else {
+        for (std::int64_t col = 0; col < columns; ++col) out[col] = line[col * column_stride];
+      }
+      std::fill(out + columns, out + kColumnBlock, 0.0F);
     }
   }
+}
+
+PackedF32 pack_f32(const float* weights, std::int64_t k, std::int64_t n) {
+  PackedF32 packed{k, n, std::vector<float>(static_cast<std::size_t>(packed_count_f32(k, n)))};
+  pack_f32(weights, k, n, n, 1, packed.data.data());
   return packed;
 }
 

@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::array<Precision, 3> kPrecisions = {Precision::kInt8, Precision::kInt16, Precision::kFp16};
 
+/// The text without its quotation marks; anything else as the text form has it.
+std::string spelling_of(const Attribute& attribute) {
+  const auto* text = std::get_if<std::string>(&attribute);
+  return text != nullptr ? *text : to_string(attribute);
+}
+
 /// The row for a node; nullptr with a reason when there is none.
 const Rule* rule_for(const Node& node, std::string& reason) {
   bool known = false;
@@ -20,8 +26,7 @@ const Rule* rule_for(const Node& node, std::string& reason) {
     known = true;
     if (rule.attribute.empty()) return &rule;
     const Attribute* attribute = node.attributes.find(rule.attribute);
-    const auto* text = attribute == nullptr ? nullptr : std::get_if<std::string>(attribute);
-    if (text != nullptr && *text == rule.value) return &rule;
+    if (attribute != nullptr && spelling_of(*attribute) == rule.value) return &rule;
     reason = fmt::format("the HTP has no {} with {} {}", rule.op, rule.attribute,
                          attribute == nullptr ? "missing" : to_string(*attribute));
   }
@@ -66,6 +71,9 @@ std::string refuse_value(const Value& value, const Rule& rule, const Target& tar
                        *precision == Precision::kFp16 ? "float16" : "16-bit activations");
   }
   const int high = rule.high_rank[static_cast<std::size_t>(*precision)];
+  if (*precision == Precision::kInt16 && target.htp_version < rule.int16_from) {
+    return fmt::format("{} ({}) has no {} in int16; v{} has", target.id, target.arch(), rule.op, rule.int16_from);
+  }
   if (high == 0) return fmt::format("the HTP has no {} in {}", rule.op, name_of(*precision));
   const auto rank = static_cast<int>(value.type.shape.size());
   if (rank > high) return fmt::format("rank {} (%{}); at most {} in {}", rank, value.name, high, name_of(*precision));
@@ -100,9 +108,13 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
 
 const std::vector<Rule>& all_rules() {
   static const std::vector<Rule> rules = {
-#define HTPIPE_RULE(op, attribute, value, low, int8, int16, fp16) Rule{op, attribute, value, low, {int8, int16, fp16}},
+#define HTPIPE_RULE(op, attribute, value, low, int8, int16, fp16) \
+  Rule{op, attribute, value, low, {int8, int16, fp16}, 0},
+#define HTPIPE_RULE_INT16_FROM(version, op, attribute, value, low, int8, int16, fp16) \
+  Rule{op, attribute, value, low, {int8, int16, fp16}, version},
 #include "target/rules.inc"
 #undef HTPIPE_RULE
+#undef HTPIPE_RULE_INT16_FROM
   };
   return rules;
 }

@@ -46,6 +46,7 @@ struct Rule {
   std::string_view value;
   int low_rank;
   int high_rank[3];  ///< by Precision; 0 = not executed
+  int int16_from;    ///< first Hexagon version that executes it with 16-bit activations; 0 = all
 };
 [[nodiscard]] const std::vector<Rule>& all_rules();
 
