@@ -2,8 +2,7 @@
 // Source: QNN operator Concat.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <memory>
+#include <cstring>
 #include <vector>
 
 #include "kernels/fixed/elementwise.h"
@@ -59,11 +58,13 @@ void for_each_run(const Join& join, Copy copy) {
   }
 }
 
-Result<Kernel> float_kernel(const KernelRequest& request) {
+Result<Kernel> copy_kernel(const KernelRequest& request) {
   Kernel kernel;
-  kernel.run = [join = join_of(request.node)](const KernelCall& call) {
+  kernel.run = [join = join_of(request.node), size = size_of(request.node.type(0).dtype)](const KernelCall& call) {
     for_each_run(join, [&](std::size_t operand, std::int64_t from, std::int64_t to, std::int64_t count) {
-      std::copy_n(call.in<float>(operand) + from, count, call.out<float>(0) + to);
+      if (count == 0) return;
+      const auto bytes = [size](std::int64_t elements) { return static_cast<std::size_t>(elements) * size; };
+      std::memcpy(call.out<std::byte>(0) + bytes(to), call.in<std::byte>(operand) + bytes(from), bytes(count));
     });
   };
   return kernel;
@@ -99,7 +100,8 @@ const OpDef& concat() {
     def.operands = {{"inputs", Role::kData, false, true}};
     def.attributes = {{"axis", std::int64_t{0}, true, "axis along which to join"}};
     def.infer = infer;
-    def.float_kernel = float_kernel;
+    def.float_kernel = copy_kernel;
+    def.any_dtype = true;
     def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kAxis;
     def.lowering = {"Concat", {{"axis", "axis", ParamKind::kU32}}};

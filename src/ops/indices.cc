@@ -41,4 +41,34 @@ Status check_positions(const NodeView& node, std::size_t operand, const Shape& d
   return {};
 }
 
+SlicePicker::SlicePicker(const Shape& data, std::size_t first, std::size_t depth) {
+  for (std::size_t axis = first; axis < data.size(); ++axis) {
+    batch_ *= data[axis];
+    if (axis < first + depth) {
+      sizes_.push_back(data[axis]);
+    } else {
+      slice_ *= data[axis];
+    }
+  }
+}
+
+std::int64_t SlicePicker::offset(const IndexReader& index, std::int64_t row) const {
+  const auto depth = static_cast<std::int64_t>(sizes_.size());
+  std::int64_t offset = 0;
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const std::int64_t size = sizes_[static_cast<std::size_t>(i)];
+    const std::int64_t at = position_of(index[row * depth + i], size);
+    if (at < 0) return -1;
+    offset = offset * size + at;
+  }
+  return offset * slice_;
+}
+
+Status check_element_shapes(const Shape& data, const Shape& indices, std::size_t axis) {
+  bool fits = data.size() == indices.size();
+  for (std::size_t i = 0; fits && i < data.size(); ++i) fits = i == axis || indices[i] <= data[i];
+  if (fits) return {};
+  return fail(Code::kShapeMismatch, fmt::format("indices {} for {}", to_string(indices), to_string(data)));
+}
+
 }  // namespace htpipe::ops

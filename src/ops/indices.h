@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/result.h"
 #include "ir/op.h"
@@ -35,5 +36,45 @@ Status check_indices(const NodeView& node, std::size_t operand, std::int64_t siz
 
 /// The same where the last axis of the operand holds positions in the axes `first`, `first` + 1 … of `data`.
 Status check_positions(const NodeView& node, std::size_t operand, const Shape& data, std::size_t first);
+
+/// Calls body(i, base) for every element i of a tensor of shape `indices`: `base` is where the same position lies in a
+/// tensor with `strides`, but with 0 along `axis`.
+template <typename Body>
+void for_each_element(const Shape& indices, const std::vector<std::int64_t>& strides, std::size_t axis, Body body) {
+  const std::int64_t count = element_count(indices);
+  std::vector<std::int64_t> position(indices.size(), 0);
+  std::int64_t base = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    body(i, base);
+    for (std::size_t at = indices.size(); at-- > 0;) {
+      const std::int64_t step = at == axis ? 0 : strides[at];
+      base += step;
+      if (++position[at] < indices[at]) break;
+      base -= step * indices[at];
+      position[at] = 0;
+    }
+  }
+}
+
+/// Finds the slices of a tensor that rows of positions name, as GatherNd and ScatterNd do.
+class SlicePicker {
+ public:
+  /// Positions of `depth` indices in the axes from `first` on.
+  SlicePicker(const Shape& data, std::size_t first, std::size_t depth);
+
+  [[nodiscard]] std::int64_t slice() const { return slice_; }  ///< elements of one slice
+  [[nodiscard]] std::int64_t batch() const { return batch_; }  ///< elements from axis `first` on
+  /// Where the slice of row `row` begins within its batch; -1 when an index is out of range.
+  [[nodiscard]] std::int64_t offset(const IndexReader& index, std::int64_t row) const;
+
+ private:
+  std::vector<std::int64_t> sizes_;
+  std::int64_t slice_ = 1;
+  std::int64_t batch_ = 1;
+};
+
+/// Shapes of GatherElements and ScatterElements: the same rank, and along every other axis than `axis` at most as many
+/// indices as data. Errors: shape-mismatch.
+Status check_element_shapes(const Shape& data, const Shape& indices, std::size_t axis);
 
 }  // namespace htpipe::ops

@@ -22,7 +22,10 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
       known *= dimension;
     }
   }
-  if (open != nullptr && known > 0) *open = count / known;
+  if (open != nullptr && known == 0) {
+    return fail(Code::kUnsupportedForm, fmt::format("-1 in {} could be anything", to_string(shape)));
+  }
+  if (open != nullptr) *open = count / known;
   if (element_count(shape) != count) {
     return fail(Code::kShapeMismatch, fmt::format("{} does not reshape to {}", to_string(node.type(0).shape),
                                                   to_string(node.attributes.integers("shape"))));
@@ -33,7 +36,9 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
 Result<Kernel> copy_kernel(const KernelRequest& request) {
   const std::size_t size = request.node.type(0).size_bytes();
   Kernel kernel;
-  kernel.run = [size](const KernelCall& call) { std::memcpy(call.results[0], call.operands[0], size); };
+  kernel.run = [size](const KernelCall& call) {
+    if (size > 0) std::memcpy(call.results[0], call.operands[0], size);
+  };
   return kernel;
 }
 
@@ -49,6 +54,7 @@ const OpDef& reshape() {
     def.infer = infer;
     def.float_kernel = copy_kernel;
     def.fixed_kernel = copy_kernel;
+    def.any_dtype = true;
     def.result_encoding = ResultEncoding::kSameAsInput;
     def.exactness = Exactness::kCopy;
     def.lowering = {"Reshape"};

@@ -1,9 +1,9 @@
 // Transpose: permuted axes; result axis i is operand axis perm[i]. Source: QNN operator Transpose.
 #include <fmt/core.h>
 
-#include <cstring>
 #include <vector>
 
+#include "kernels/strided_copy.h"
 #include "ops/registry.h"
 
 namespace htpipe::ops {
@@ -26,14 +26,17 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
 }
 
 Result<Kernel> copy_kernel(const KernelRequest& request) {
-  const auto perm = request.node.attributes.integers("perm");
-  TensorType type = request.node.type(0);
-  type.encoding.reset();
+  const auto& perm = request.node.attributes.integers("perm");
+  const TensorType& in = request.node.type(0);
+  const std::vector<std::int64_t> from = kernels::strides_of(in.shape);
+  const std::vector<std::int64_t> to = kernels::strides_of(request.results[0]->shape);
+  std::vector<kernels::StridedCopy::Axis> axes;
+  for (std::size_t i = 0; i < perm.size(); ++i) {
+    axes.push_back({request.results[0]->shape[i], from[static_cast<std::size_t>(perm[i])], to[i]});
+  }
   Kernel kernel;
-  kernel.run = [perm, type](const KernelCall& call) {
-    const Tensor view(type, nullptr, static_cast<const std::byte*>(call.operands[0]));
-    const Tensor result = htpipe::transpose(view, perm);
-    std::memcpy(call.results[0], result.bytes().data(), result.bytes().size());
+  kernel.run = [copy = kernels::StridedCopy(axes, size_of(in.dtype))](const KernelCall& call) {
+    copy.run(call.operands[0], call.results[0]);
   };
   return kernel;
 }
@@ -50,6 +53,7 @@ const OpDef& transpose() {
     def.infer = infer;
     def.float_kernel = copy_kernel;
     def.fixed_kernel = copy_kernel;
+    def.any_dtype = true;
     def.result_encoding = ResultEncoding::kSameAsInput;
     def.exactness = Exactness::kCopy;
     def.lowering = {"Transpose", {{"perm", "perm", ParamKind::kU32List}}};
