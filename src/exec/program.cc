@@ -4,119 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <optional>
+#include <unordered_map>
 
 #include "base/check.h"
 #include "exec/arena.h"
-#include "kernels/fixed/rounding.h"
+#include "ops/evaluate.h"
 
 namespace htpipe {
-namespace {
-
-bool any_f16(const Node& node) {
-  const auto f16 = [](const Value* value) { return value != nullptr && value->type.dtype == DType::kF16; };
-  return std::any_of(node.results.begin(), node.results.end(), f16) ||
-         std::any_of(node.operands.begin(), node.operands.end(), f16);
-}
-
-bool all_float(const Node& node) {
-  const auto floating = [](const Value* value) { return value == nullptr || is_float(value->type.dtype); };
-  return std::all_of(node.results.begin(), node.results.end(), floating) &&
-         std::all_of(node.operands.begin(), node.operands.end(), floating);
-}
-
-TensorType as_f32(TensorType type) {
-  type.dtype = DType::kF32;
-  return type;
-}
-
-Tensor widen(const Tensor& tensor) {
-  const std::vector<float> values = to_floats(tensor);
-  return Tensor::from<float>(as_f32(tensor.type()), values);
-}
-
-/// A float kernel on FP16 values: operands are widened, the float32 result is rounded once to binary16, as the chip
-/// rounds it.
-Result<Kernel> f16_kernel(const Node& node) {
-  const NodeTypes types(node);
-  const NodeView view = types.view();
-  std::vector<TensorType> operand_types(node.operands.size());
-  std::vector<Tensor> constants(node.operands.size());
-  std::vector<const TensorType*> type_pointers(node.operands.size(), nullptr);
-  std::vector<const Tensor*> constant_pointers(node.operands.size(), nullptr);
-  for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    if (!view.has(i)) continue;
-    operand_types[i] = as_f32(view.type(i));
-    type_pointers[i] = &operand_types[i];
-    if (view.constants[i] == nullptr) continue;
-    constants[i] = widen(*view.constants[i]);
-    constant_pointers[i] = &constants[i];
-  }
-  std::vector<TensorType> result_types;
-  for (const Value* result : node.results) result_types.push_back(as_f32(result->type));
-  std::vector<const TensorType*> result_pointers;
-  for (const TensorType& type : result_types) result_pointers.push_back(&type);
-  HTPIPE_TRY(Kernel inner,
-             node.op->float_kernel({{node.attributes, type_pointers, constant_pointers}, result_pointers, 0}));
-
-  std::vector<DType> from;
-  std::vector<DType> to;
-  std::size_t floats = 0;
-  for (std::size_t i = 0; i < node.operands.size(); ++i) {
-    from.push_back(view.has(i) && view.constants[i] == nullptr ? view.type(i).dtype : DType::kF32);
-    if (from.back() == DType::kF16) floats += static_cast<std::size_t>(view.type(i).count());
-  }
-  for (const Value* result : node.results) {
-    to.push_back(result->type.dtype);
-    floats += static_cast<std::size_t>(result->type.count());
-  }
-  Kernel kernel;
-  kernel.scratch_bytes = inner.scratch_bytes + floats * sizeof(float) + 64;
-  kernel.run = [inner, from, to, operand_types, result_types, constants](const KernelCall& call) {
-    auto* next = reinterpret_cast<float*>(call.scratch);
-    std::vector<const void*> operands(call.operands.begin(), call.operands.end());
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (!constants[i].empty()) operands[i] = constants[i].bytes().data();
-      if (from[i] != DType::kF16) continue;
-      const auto* source = static_cast<const std::uint16_t*>(operands[i]);
-      operands[i] = next;
-      const std::int64_t count = operand_types[i].count();
-      for (std::int64_t j = 0; j < count; ++j) *next++ = from_f16(source[j]);
-    }
-    std::vector<void*> results(call.results.begin(), call.results.end());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (to[i] != DType::kF16) continue;
-      results[i] = next;
-      next += result_types[i].count();
-    }
-    inner.run({operands, results, reinterpret_cast<std::byte*>(next)});
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (to[i] != DType::kF16) continue;
-      const auto* source = static_cast<const float*>(results[i]);
-      auto* target = static_cast<std::uint16_t*>(call.results[i]);
-      for (std::int64_t j = 0; j < result_types[i].count(); ++j) target[j] = kernels::to_f16_half_away(source[j]);
-    }
-  };
-  return kernel;
-}
-
-Result<Kernel> make_kernel(const Node& node, int htp_version) {
-  if (all_float(node)) {
-    if (!node.op->float_kernel) return fail(Code::kUnsupportedForm, fmt::format("{} has no float rule", node.op->name));
-    if (any_f16(node)) return f16_kernel(node);
-    const NodeTypes types(node);
-    return node.op->float_kernel({types.view(), types.results(), htp_version});
-  }
-  if (!node.op->fixed_kernel) {
-    return fail(Code::kNoFixedRule, fmt::format("{} has no fixed-point rule", node.op->name));
-  }
-  const NodeTypes types(node);
-  return node.op->fixed_kernel({types.view(), types.results(), htp_version});
-}
-
-}  // namespace
-
 Program::Workspace::Workspace(const Program& program)
     : arena_((program.arena_bytes_ + 64) / 8 + 8), scratch_((program.scratch_bytes_ + 64) / 8 + 8) {}
 
@@ -133,7 +27,7 @@ Result<Program> Program::make(const Graph& graph, int htp_version) {
 
   std::vector<const Value*> values;
   std::vector<Lifetime> lifetimes;
-  std::map<const Value*, std::size_t> index;
+  std::unordered_map<const Value*, std::size_t> index;
   const auto begin_life = [&](const Value* value, std::size_t step) {
     index[value] = values.size();
     values.push_back(value);
@@ -141,11 +35,12 @@ Result<Program> Program::make(const Graph& graph, int htp_version) {
   };
   const std::size_t end = graph.nodes().size() + 1;
   for (const Value* input : graph.inputs()) begin_life(input, 0);
-  for (std::size_t step = 0; step < graph.nodes().size(); ++step) {
-    const Node& node = *graph.nodes()[step];
-    for (const Value* result : node.results) begin_life(result, step + 1);
-    for (const Value* operand : node.operands) {
-      if (operand != nullptr && !operand->is_constant()) lifetimes[index.at(operand)].last = step + 1;
+  std::size_t step = 0;
+  for (const auto& node : graph.nodes()) {
+    ++step;
+    for (const Value* result : node->results) begin_life(result, step);
+    for (const Value* operand : node->operands) {
+      if (operand != nullptr && !operand->is_constant()) lifetimes[index.at(operand)].last = step;
     }
   }
   for (const Value* output : graph.outputs()) {
@@ -161,15 +56,15 @@ Result<Program> Program::make(const Graph& graph, int htp_version) {
   for (const auto& node : graph.nodes()) {
     auto kernel = make_kernel(*node, htp_version);
     if (!kernel) return fail(std::move(kernel.error()).at_node(node->name()));
-    Step step{node.get(), std::move(*kernel), {}, {}, {}};
+    Step made{node.get(), std::move(*kernel), {}, {}, {}};
     for (const Value* operand : node->operands) {
       const bool constant = operand != nullptr && operand->is_constant();
-      step.constants.push_back(constant ? operand->constant.bytes().data() : nullptr);
-      step.operands.push_back(operand == nullptr || constant ? -1 : program.offset_of(operand));
+      made.constants.push_back(constant ? operand->constant.bytes().data() : nullptr);
+      made.operands.push_back(operand == nullptr || constant ? -1 : program.offset_of(operand));
     }
-    for (const Value* result : node->results) step.results.push_back(program.offset_of(result));
-    program.scratch_bytes_ = std::max(program.scratch_bytes_, step.kernel.scratch_bytes);
-    program.steps_.push_back(std::move(step));
+    for (const Value* result : node->results) made.results.push_back(program.offset_of(result));
+    program.scratch_bytes_ = std::max(program.scratch_bytes_, made.kernel.scratch_bytes);
+    program.steps_.push_back(std::move(made));
   }
   return program;
 }

@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -40,14 +40,23 @@ NodeTypes::NodeTypes(const Node& node) : NodeTypes(node.attributes, node.operand
 }
 
 Value* Graph::find_value(std::string_view name) const {
-  const auto at =
-      std::find_if(values_.begin(), values_.end(), [name](const auto& value) { return value->name == name; });
-  return at == values_.end() ? nullptr : at->get();
+  const auto at = names_.find(name);
+  return at == names_.end() ? nullptr : at->second;
 }
 
 std::string Graph::unique_name(std::string_view wanted) const {
   std::string name(wanted);
-  for (int suffix = 2; find_value(name) != nullptr; ++suffix) name = fmt::format("{}_{}", wanted, suffix);
+  if (find_value(name) == nullptr) return name;
+  // Names like "add_17": a few small numbers are tried, then the search goes on where it ended the last time.
+  constexpr std::int64_t kSmall = 8;
+  for (std::int64_t suffix = 2; suffix <= kSmall; ++suffix) {
+    name = fmt::format("{}_{}", wanted, suffix);
+    if (find_value(name) == nullptr) return name;
+  }
+  std::int64_t& suffix = suffixes_.try_emplace(std::string(wanted), kSmall).first->second;
+  do {
+    name = fmt::format("{}_{}", wanted, ++suffix);
+  } while (find_value(name) != nullptr);
   return name;
 }
 
@@ -56,7 +65,23 @@ Value* Graph::add_value(std::string name, TensorType type) {
   Value* value = values_.back().get();
   value->name = std::move(name);
   value->type = std::move(type);
+  value->place = std::prev(values_.end());
+  names_.emplace(value->name, value);
   return value;
+}
+
+Node* Graph::insert(std::unique_ptr<Node> node, NodeList::iterator at) {
+  constexpr std::int64_t kGap = std::int64_t{1} << 24;
+  Node* added = node.get();
+  added->place = nodes_.insert(at, std::move(node));
+  const std::int64_t low = added->place == nodes_.begin() ? 0 : (*std::prev(added->place))->position;
+  const std::int64_t high = at == nodes_.end() ? low + 2 * kGap : (*at)->position;
+  added->position = low + (high - low) / 2;
+  if (added->position == low) {  // no number is left between the neighbours
+    std::int64_t position = 0;
+    for (const auto& other : nodes_) other->position = position += kGap;
+  }
+  return added;
 }
 
 Value* Graph::add_input(std::string name, TensorType type) {
@@ -107,12 +132,7 @@ Result<Node*> Graph::add_node(std::string_view op_name, std::string_view name, A
   for (Value* operand : node->operands) {
     if (operand != nullptr) operand->users.push_back(node.get());
   }
-  Node* added = node.get();
-  const auto at = before == nullptr ? nodes_.end()
-                                    : std::find_if(nodes_.begin(), nodes_.end(),
-                                                   [before](const auto& other) { return other.get() == before; });
-  nodes_.insert(at, std::move(node));
-  return added;
+  return insert(std::move(node), before == nullptr ? nodes_.end() : before->place);
 }
 
 void Graph::set_operand(Node& node, std::size_t index, Value* value) {
@@ -135,7 +155,7 @@ void Graph::replace_uses(Value* from, Value* to) {
 void Graph::erase(Node* node) {
   for (std::size_t i = 0; i < node->operands.size(); ++i) set_operand(*node, i, nullptr);
   const std::vector<Value*> results = node->results;
-  nodes_.erase(std::find_if(nodes_.begin(), nodes_.end(), [node](const auto& other) { return other.get() == node; }));
+  nodes_.erase(node->place);
   for (Value* result : results) {
     result->producer = nullptr;
     erase(result);
@@ -144,14 +164,16 @@ void Graph::erase(Node* node) {
 
 void Graph::erase(Value* value) {
   HTPIPE_CHECK(value->users.empty() && value->producer == nullptr && !is_output(value), value->name + " is in use");
-  values_.erase(
-      std::find_if(values_.begin(), values_.end(), [value](const auto& other) { return other.get() == value; }));
+  names_.erase(value->name);
+  values_.erase(value->place);
 }
 
 void Graph::rename(Value* value, std::string name) {
   if (value->name == name) return;
   HTPIPE_CHECK(find_value(name) == nullptr, name + " is taken");
+  names_.erase(value->name);
   value->name = std::move(name);
+  names_.emplace(value->name, value);
 }
 
 bool Graph::is_output(const Value* value) const {
@@ -160,8 +182,8 @@ bool Graph::is_output(const Value* value) const {
 
 Graph Graph::clone() const {
   Graph copy(name_);
-  std::map<const Value*, Value*> values;
-  std::map<const Node*, Node*> nodes;
+  std::unordered_map<const Value*, Value*> values;
+  std::unordered_map<const Node*, Node*> nodes;
   for (const auto& value : values_) {
     Value* twin = copy.add_value(value->name, value->type);
     twin->constant = value->constant;
@@ -178,8 +200,7 @@ Graph Graph::clone() const {
       twin->results.push_back(values[result]);
       values[result]->producer = twin.get();
     }
-    nodes[node.get()] = twin.get();
-    copy.nodes_.push_back(std::move(twin));
+    nodes[node.get()] = copy.insert(std::move(twin), copy.nodes_.end());
   }
   for (const auto& value : values_) {
     for (const Node* user : value->users) values[value.get()]->users.push_back(nodes[user]);
@@ -216,7 +237,7 @@ Status verify_encoding(const Value& value) {
   return {};
 }
 
-Status verify_node(const Node& node, const std::set<const Value*>& known) {
+Status verify_node(const Node& node, const std::unordered_set<const Value*>& known) {
   const auto bad = [&node](const std::string& why) {
     return fail(Error(Code::kGraphInvalid, why).at_node(node.name()));
   };
@@ -241,7 +262,7 @@ Status verify_node(const Node& node, const std::set<const Value*>& known) {
 
 Status verify(const Graph& graph) {
   std::set<std::string_view> names;
-  std::set<const Value*> known;
+  std::unordered_set<const Value*> known;
   for (const auto& value : graph.values()) {
     if (!names.insert(value->name).second) {
       return fail(Error(Code::kGraphInvalid, "two values have this name").at_node(value->name));

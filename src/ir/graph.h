@@ -2,10 +2,13 @@
 // Invariant: a node stands behind the producers of its operands; value names are unique; users are kept up to date.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -14,13 +17,18 @@
 namespace htpipe {
 
 struct Node;
+struct Value;
+/// Lists, so that a node or value is inserted and removed in constant time wherever it stands.
+using NodeList = std::list<std::unique_ptr<Node>>;
+using ValueList = std::list<std::unique_ptr<Value>>;
 
 struct Value {
   std::string name;
   TensorType type;
-  Node* producer = nullptr;  ///< null for inputs and constants
-  Tensor constant;           ///< non-empty for constants
-  std::vector<Node*> users;  ///< once per use, in order of creation
+  Node* producer = nullptr;        ///< null for inputs and constants
+  Tensor constant;                 ///< non-empty for constants
+  std::vector<Node*> users;        ///< once per use, in order of creation
+  ValueList::iterator place = {};  ///< where the graph keeps it; the graph's own
 
   [[nodiscard]] bool is_constant() const { return !constant.empty(); }
 };
@@ -38,6 +46,8 @@ struct Node {
   std::vector<Value*> operands;  ///< null = absent optional operand
   std::vector<Value*> results;
   Source source;
+  NodeList::iterator place = {};  ///< where the graph keeps it; the graph's own
+  std::int64_t position = 0;      ///< grows along the execution order; the graph's own
 
   /// The name of its first result, which is how people and files refer to it.
   [[nodiscard]] const std::string& name() const { return results.front()->name; }
@@ -72,8 +82,8 @@ class Graph {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::vector<Value*>& inputs() const { return inputs_; }
   [[nodiscard]] const std::vector<Value*>& outputs() const { return outputs_; }
-  [[nodiscard]] const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
-  [[nodiscard]] const std::vector<std::unique_ptr<Value>>& values() const { return values_; }
+  [[nodiscard]] const NodeList& nodes() const { return nodes_; }
+  [[nodiscard]] const ValueList& values() const { return values_; }
   [[nodiscard]] Value* find_value(std::string_view name) const;
   /// `wanted`, or `wanted_2`, `wanted_3` … when it is taken.
   [[nodiscard]] std::string unique_name(std::string_view wanted) const;
@@ -96,12 +106,20 @@ class Graph {
   void erase(Value* value);
   void rename(Value* value, std::string name);
   [[nodiscard]] bool is_output(const Value* value) const;
+  /// Whether `first` is executed before `second`.
+  [[nodiscard]] static bool stands_before(const Node* first, const Node* second) {
+    return first->position < second->position;
+  }
 
  private:
   Value* add_value(std::string name, TensorType type);
   std::string name_;
-  std::vector<std::unique_ptr<Value>> values_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  /// Puts a node before `at` and gives it a position between its neighbours.
+  Node* insert(std::unique_ptr<Node> node, NodeList::iterator at);
+  ValueList values_;
+  NodeList nodes_;
+  std::unordered_map<std::string_view, Value*> names_;              ///< keys point into Value::name
+  mutable std::unordered_map<std::string, std::int64_t> suffixes_;  ///< where the search for a free suffix goes on
   std::vector<Value*> inputs_;
   std::vector<Value*> outputs_;
 };

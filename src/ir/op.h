@@ -119,8 +119,10 @@ struct OpDef {
 
   /// Result types (shape and dtype; encodings are the quantiser's). Doubles as the checker of attributes and operands.
   std::function<Result<std::vector<TensorType>>(const NodeView&)> infer;
-  /// Kernel on float32 operands and results.
+  /// Kernel on plain values, those without an encoding: float32, 64-bit integers and bool (see ops/evaluate.h).
   std::function<Result<Kernel>(const KernelRequest&)> float_kernel = nullptr;
+  /// The plain kernel takes every data type as it is: it moves elements, or tells them apart itself.
+  bool any_dtype = false;
   /// Kernel on stored integers with the chip's arithmetic; absent = no fixed-point rule.
   std::function<Result<Kernel>(const KernelRequest&)> fixed_kernel = nullptr;
   /// Multiply-adds of one execution; absent = 0.

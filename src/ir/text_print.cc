@@ -30,6 +30,8 @@ std::string element_text(const Tensor& stored, std::size_t index) {
       return fmt::format("{}", stored.data<float>()[index]);
     case DType::kI64:
       return fmt::format("{}", stored.data<std::int64_t>()[index]);
+    case DType::kU64:
+      return fmt::format("{}", stored.data<std::uint64_t>()[index]);
     default:
       return fmt::format("{}", stored.real(static_cast<std::int64_t>(index)));
   }

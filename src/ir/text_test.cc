@@ -83,9 +83,9 @@ TEST_F(Text, OddNamesAndLayersAreQuoted) {
   const auto again = parse_graph(text);
   ASSERT_TRUE(again) << again.error().summary() << "\n" << text;
   EXPECT_EQ(print(*again), text);
-  EXPECT_EQ(again->nodes()[0]->name(), "a \"b\"\n\\");
-  EXPECT_EQ(again->nodes()[0]->source.layer, "module[\"k\"]");
-  EXPECT_EQ(again->nodes()[0]->source.line, "C:\\net.py:1");
+  EXPECT_EQ(again->nodes().front()->name(), "a \"b\"\n\\");
+  EXPECT_EQ(again->nodes().front()->source.layer, "module[\"k\"]");
+  EXPECT_EQ(again->nodes().front()->source.line, "C:\\net.py:1");
 }
 
 TEST_F(Text, LargeConstantsAreTakenByDigest) {

@@ -24,7 +24,7 @@ struct Source {
 };
 
 /// What `user` takes for `operand` when `perm` moves behind it; nullopt when the operand stands in the way.
-std::optional<Source> source_of(const Graph& graph, Value* operand, const Permutation& perm, const Node& user) {
+std::optional<Source> source_of(Value* operand, const Permutation& perm, const Node& user) {
   if (operand == nullptr) return Source{};
   if (const Permutation* found = permutation_of(operand); found != nullptr && *found == perm) {
     return Source{operand->producer->operands[0], false};
@@ -37,7 +37,7 @@ std::optional<Source> source_of(const Graph& graph, Value* operand, const Permut
     return fits ? std::optional<Source>(Source{operand, true}) : std::nullopt;
   }
   if (operand->type.shape.size() != perm.size()) return std::nullopt;
-  Value* there = find_transposed(graph, operand, inverse(perm), &user);
+  Value* there = find_transposed(operand, inverse(perm), &user);
   return there != nullptr ? std::optional<Source>(Source{there, false}) : std::nullopt;
 }
 
@@ -47,7 +47,7 @@ struct Move {
   std::vector<Source> sources;
 };
 
-std::optional<Move> find_move(const Graph& graph, const Node& node) {
+std::optional<Move> find_move(const Node& node) {
   const bool movable = node.op->layout == Layout::kElementwise || node.op->layout == Layout::kAxis;
   if (!movable || node.results.size() != 1 || is_quantised(node)) return std::nullopt;
   const std::size_t rank = node.result()->type.shape.size();
@@ -56,7 +56,7 @@ std::optional<Move> find_move(const Graph& graph, const Node& node) {
     if (perm == nullptr || perm->size() != rank) continue;
     Move move{*perm, {}};
     for (Value* other : node.operands) {
-      const auto source = source_of(graph, other, move.perm, node);
+      const auto source = source_of(other, move.perm, node);
       if (!source) break;
       move.sources.push_back(*source);
     }
@@ -132,7 +132,7 @@ Result<PassReport> run(Graph& graph) {
     if (is_quantised(*node)) continue;
     if (node->is("Transpose")) {
       merge_transpose(graph, node, report);
-    } else if (const auto move = find_move(graph, *node)) {
+    } else if (const auto move = find_move(*node)) {
       report.add(fmt::format("Transpose moved behind {}", describe(*node)));
       HTPIPE_CHECK_OK(move_behind(graph, *node, *move));
     }

@@ -68,8 +68,8 @@ TEST_F(Driver, RecordsWhatEachPassDid) {
   EXPECT_THAT(fold.notes, ElementsAre("Batchnorm %bn (layer head.bn) folded into FullyConnected %fc (layer head.fc); "
                                       "%fc is now %bn"));
   EXPECT_EQ((*records)[2].nodes_after, 1U);
-  EXPECT_EQ(graph_.nodes()[0]->name(), "relu");
-  EXPECT_EQ(graph_.nodes()[0]->source.layer, "head.fc");
+  EXPECT_EQ(graph_.nodes().front()->name(), "relu");
+  EXPECT_EQ(graph_.nodes().front()->source.layer, "head.fc");
 }
 
 TEST_F(Driver, GroupsRepeatUntilNothingIsFound) {
@@ -144,7 +144,7 @@ TEST_F(Driver, TheCheckSeesEveryChangeAndItsErrorNamesThePass) {
   options.check = [&seen](const Graph& graph, std::string_view pass) -> Status {
     seen.emplace_back(pass);
     if (pass == "fuse_activation")
-      return fail(Error(Code::kPassChangedResult, "too far off").at_node(graph.nodes()[0]->name()));
+      return fail(Error(Code::kPassChangedResult, "too far off").at_node(graph.nodes().front()->name()));
     return {};
   };
   const auto records = run_passes(graph_, options);

@@ -52,16 +52,16 @@ std::string_view suffix_of(const Permutation& perm) {
   return perm == to_nchw() ? "_nchw" : "_transposed";
 }
 
-Value* find_transposed(const Graph& graph, const Value* value, const Permutation& perm, const Node* user) {
+Value* find_transposed(const Value* value, const Permutation& perm, const Node* user) {
   for (const Node* other : value->users) {
     const Permutation* found = permutation_of(other->result());
-    if (found != nullptr && *found == perm && stands_before(graph, other, user)) return other->result();
+    if (found != nullptr && *found == perm && Graph::stands_before(other, user)) return other->result();
   }
   return nullptr;
 }
 
 Result<Value*> transposed(Graph& graph, Value* value, const Permutation& perm, const Node& user) {
-  if (Value* found = find_transposed(graph, value, perm, &user)) return found;
+  if (Value* found = find_transposed(value, perm, &user)) return found;
   HTPIPE_TRY(const Node* node, graph.add_node("Transpose", value->name + std::string(suffix_of(perm)), {{"perm", perm}},
                                               {value}, user.source, &user));
   return node->result();

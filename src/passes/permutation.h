@@ -31,7 +31,7 @@ using Permutation = std::vector<std::int64_t>;
 [[nodiscard]] std::string_view suffix_of(const Permutation& perm);
 
 /// A Transpose of `value` by `perm` that stands before `user`; nullptr when there is none.
-[[nodiscard]] Value* find_transposed(const Graph& graph, const Value* value, const Permutation& perm, const Node* user);
+[[nodiscard]] Value* find_transposed(const Value* value, const Permutation& perm, const Node* user);
 /// `value` permuted, for `user`: by a Transpose that is there already or by a new one.
 Result<Value*> transposed(Graph& graph, Value* value, const Permutation& perm, const Node& user);
 

@@ -98,17 +98,8 @@ Status infer_again(Node& node) {
 }
 
 const Node* next_node(const Graph& graph, const Node& node) {
-  const auto& nodes = graph.nodes();
-  const auto at = std::find_if(nodes.begin(), nodes.end(), [&node](const auto& other) { return other.get() == &node; });
-  return at == nodes.end() || at + 1 == nodes.end() ? nullptr : (at + 1)->get();
-}
-
-bool stands_before(const Graph& graph, const Node* first, const Node* second) {
-  for (const auto& node : graph.nodes()) {
-    if (node.get() == second) return false;
-    if (node.get() == first) return true;
-  }
-  return false;
+  const auto next = std::next(node.place);
+  return next == graph.nodes().end() ? nullptr : next->get();
 }
 
 }  // namespace htpipe::passes

@@ -48,6 +48,5 @@ Status infer_again(Node& node);
 
 /// The node that stands behind `node`; nullptr for the last.
 [[nodiscard]] const Node* next_node(const Graph& graph, const Node& node);
-[[nodiscard]] bool stands_before(const Graph& graph, const Node* first, const Node* second);
 
 }  // namespace htpipe::passes

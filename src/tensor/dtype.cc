@@ -18,7 +18,7 @@ struct Row {
   std::int64_t high;
 };
 
-constexpr std::array<Row, 12> kRows = {{
+constexpr std::array<Row, 13> kRows = {{
     {DType::kF64, "f64", 8, true, 0, 0},
     {DType::kF32, "f32", 4, true, 0, 0},
     {DType::kF16, "f16", 2, true, 0, 0},
@@ -27,6 +27,7 @@ constexpr std::array<Row, 12> kRows = {{
     {DType::kI32, "i32", 4, false, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()},
     {DType::kI16, "i16", 2, false, -32768, 32767},
     {DType::kI8, "i8", 1, false, -128, 127},
+    {DType::kU64, "u64", 8, false, 0, std::numeric_limits<std::int64_t>::max()},
     {DType::kU32, "u32", 4, false, 0, std::numeric_limits<std::uint32_t>::max()},
     {DType::kU16, "u16", 2, false, 0, 65535},
     {DType::kU8, "u8", 1, false, 0, 255},

@@ -9,7 +9,7 @@
 namespace htpipe {
 
 /// Storage type of an element. Quantised values are stored integers; what they mean is told by an Encoding.
-enum class DType : std::uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU32, kU16, kU8, kBool };
+enum class DType : std::uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU64, kU32, kU16, kU8, kBool };
 
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(DType dtype);

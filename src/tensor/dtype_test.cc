@@ -121,7 +121,7 @@ TEST(Bf16Test, IsTheUpperHalfOfAFloat) {
 
 TEST(DTypeTest, NamesParseBack) {
   for (const DType dtype : kAll) EXPECT_EQ(parse_dtype(name_of(dtype)), dtype);
-  for (const char* text : {"", "f", "f8", "F32", "int8", "u64", "f32 "}) EXPECT_EQ(parse_dtype(text), std::nullopt);
+  for (const char* text : {"", "f", "f8", "F32", "int8", "u4", "f32 "}) EXPECT_EQ(parse_dtype(text), std::nullopt);
 }
 
 template <typename T>

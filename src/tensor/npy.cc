@@ -24,7 +24,7 @@ constexpr std::size_t kAlignment = 64;
 /// Most bytes of one deflated member.
 constexpr std::uint64_t kMostInflated = std::uint64_t{1} << 32;
 
-constexpr std::array<std::pair<DType, std::string_view>, 11> kDescriptions = {{
+constexpr std::array<std::pair<DType, std::string_view>, 12> kDescriptions = {{
     {DType::kF64, "<f8"},
     {DType::kF32, "<f4"},
     {DType::kF16, "<f2"},
@@ -32,6 +32,7 @@ constexpr std::array<std::pair<DType, std::string_view>, 11> kDescriptions = {{
     {DType::kI32, "<i4"},
     {DType::kI16, "<i2"},
     {DType::kI8, "|i1"},
+    {DType::kU64, "<u8"},
     {DType::kU32, "<u4"},
     {DType::kU16, "<u2"},
     {DType::kU8, "|u1"},

@@ -84,6 +84,9 @@ double Tensor::real(std::int64_t index) const {
     case DType::kI8:
       stored = at(std::int8_t{});
       break;
+    case DType::kU64:
+      stored = static_cast<double>(at(std::uint64_t{}));
+      break;
     case DType::kU32:
       stored = at(std::uint32_t{});
       break;

@@ -24,7 +24,7 @@ constexpr std::array<ScalarType, 21> kScalarTypes = {{
     {10, "complex64", {}},          {11, "complex128", {}},      {12, "bool", DType::kBool},
     {13, "bfloat16", DType::kBF16}, {28, "uint16", DType::kU16}, {29, "float8_e4m3fn", {}},
     {30, "float8_e5m2", {}},        {31, "float8_e4m3fnuz", {}}, {32, "float8_e5m2fnuz", {}},
-    {33, "float8_e8m0fnu", {}},     {34, "uint32", DType::kU32}, {35, "uint64", {}},
+    {33, "float8_e8m0fnu", {}},     {34, "uint32", DType::kU32}, {35, "uint64", DType::kU64},
 }};
 
 /// The symbols of a sympy expression such as "Symbol('s77', positive=True, integer=True)", or all of it without one.
