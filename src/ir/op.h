@@ -128,8 +128,6 @@ struct OpDef {
   /// Multiply-adds of one execution; absent = 0.
   std::function<std::int64_t(const NodeView&, std::span<const TensorType* const> results)> macs = nullptr;
 
-  /// The plain kernel takes every data type as it is; else it is given f32, i64 and bool only.
-  bool any_dtype = false;
   Layout layout = Layout::kOpaque;
   ResultEncoding result_encoding = ResultEncoding::kCalibrated;
   Exactness exactness = Exactness::kRounded;
