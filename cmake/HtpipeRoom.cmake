@@ -50,7 +50,7 @@ function(htpipe_room NAME)
   target_include_directories(htpipe_${NAME} PUBLIC "${CMAKE_SOURCE_DIR}/src")
   target_link_libraries(htpipe_${NAME} PUBLIC ${ROOM_DEPS} ${ROOM_LIBS})
   target_compile_options(htpipe_${NAME} PRIVATE ${HTPIPE_WARNINGS})
-  if(NAME MATCHES "^(kernels|exec)$" AND NOT HTPIPE_SANITIZE)
+  if(NAME MATCHES "^(kernels|ops|exec)$" AND NOT HTPIPE_SANITIZE)
     target_compile_options(htpipe_${NAME} PRIVATE -O3)
   elseif(NAME MATCHES "^(qnn|target|import|export|passes|pipeline|report|cli)$")
     # No loops over data here; a fifth less time to compile.

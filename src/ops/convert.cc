@@ -1,7 +1,7 @@
 // Convert: from one integer encoding to another (width, scale, zero point). Source: QNN operator Convert.
 #include "kernels/fixed/elementwise.h"
-#include "ops/cast.h"
 #include "ops/registry.h"
+#include "ops/to_attribute.h"
 
 namespace htpipe::ops {
 namespace {

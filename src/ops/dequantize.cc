@@ -1,7 +1,7 @@
 // Dequantize: stored integers to float. Source: QNN operator Dequantize.
 #include "kernels/fixed/elementwise.h"
-#include "ops/cast.h"
 #include "ops/registry.h"
+#include "ops/to_attribute.h"
 
 namespace htpipe::ops {
 namespace {

@@ -1,115 +1,107 @@
-// ElementWiseBinary: add, subtract, multiply, maximum, minimum with numpy broadcasting and fused activation.
+// ElementWiseBinary: functions of two operands (binary_operations.cc) with numpy broadcasting and fused activation.
 // Source: QNN operator ElementWiseBinary (operation numbers of QnnOpDef).
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/fixed/elementwise.h"
 #include "ops/activation.h"
+#include "ops/binary_operations.h"
 #include "ops/registry.h"
 
 namespace htpipe::ops {
 namespace {
 
-const std::vector<std::pair<std::string_view, std::uint32_t>>& operations() {
-  static const std::vector<std::pair<std::string_view, std::uint32_t>> table = {
-      {"add", 0}, {"maximum", 10}, {"minimum", 11}, {"multiply", 13}, {"subtract", 18}};
+/// What is lowered: the operations that QNN has.
+std::vector<std::pair<std::string_view, std::uint32_t>> numbers() {
+  std::vector<std::pair<std::string_view, std::uint32_t>> table;
+  for (const BinaryOperation& operation : binary_operations()) {
+    if (operation.number >= 0) table.emplace_back(operation.name, static_cast<std::uint32_t>(operation.number));
+  }
   return table;
 }
 
-Result<Shape> broadcast(const Shape& a, const Shape& b) {
-  Shape result(std::max(a.size(), b.size()), 1);
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) {
-      return fail(Code::kShapeMismatch, fmt::format("{} and {} do not broadcast", to_string(a), to_string(b)));
-    }
-    result[result.size() - 1 - i] = x == 1 ? y : x;
-  }
-  return result;
+/// Values with an encoding are real numbers, whatever they are stored in.
+bool is_real(const TensorType& type) { return is_float(type.dtype) || type.encoding.has_value(); }
+
+BinaryOperation::Loop loop_for(const BinaryOperation& operation, const TensorType& type) {
+  if (is_real(type)) return operation.real;
+  return type.dtype == DType::kBool ? operation.logic : operation.integer;
 }
 
 Result<std::vector<TensorType>> infer(const NodeView& node) {
-  const std::string& operation = node.attributes.text("operation");
-  const auto& known = operations();
-  if (std::none_of(known.begin(), known.end(), [&](const auto& row) { return row.first == operation; })) {
-    return fail(Code::kUnsupportedForm, fmt::format("no operation \"{}\"", operation));
-  }
+  const std::string& name = node.attributes.text("operation");
+  const BinaryOperation* operation = find_binary_operation(name);
+  if (operation == nullptr) return fail(Code::kUnsupportedForm, fmt::format("no operation \"{}\"", name));
   HTPIPE_CHECK_OK(activation_range(node.attributes.text("activation")));
-  if (node.type(0).dtype != node.type(1).dtype) {
-    return fail(Code::kDtypeMismatch,
-                fmt::format("{} and {}", name_of(node.type(0).dtype), name_of(node.type(1).dtype)));
+  const TensorType& type = node.type(0);
+  if (type.dtype != node.type(1).dtype) {
+    return fail(Code::kDtypeMismatch, fmt::format("{} and {}", name_of(type.dtype), name_of(node.type(1).dtype)));
   }
-  HTPIPE_TRY(Shape shape, broadcast(node.type(0).shape, node.type(1).shape));
-  return std::vector<TensorType>{{node.type(0).dtype, std::move(shape), std::nullopt}};
+  if (loop_for(*operation, type) == nullptr || (operation->sign_matters && name_of(type.dtype) == "u64")) {
+    return fail(Code::kUnsupportedForm, fmt::format("no {} of {}", name, name_of(type.dtype)));
+  }
+  if (node.attributes.text("activation") != "none" && (operation->compares || !is_real(type))) {
+    return fail(Code::kUnsupportedForm, fmt::format("an activation behind {} of {}", name, name_of(type.dtype)));
+  }
+  HTPIPE_TRY(Shape shape, broadcast(type.shape, node.type(1).shape));
+  return std::vector<TensorType>{{operation->compares ? DType::kBool : type.dtype, std::move(shape), std::nullopt}};
 }
 
-/// Index of the operand's element for every result element; empty when the shapes are equal.
-std::vector<std::int32_t> index_map(const Shape& operand, const Shape& result) {
-  if (operand == result) return {};
-  std::vector<std::int64_t> strides(result.size(), 0);
-  std::int64_t stride = 1;
-  for (std::size_t i = 0; i < operand.size(); ++i) {
-    const std::int64_t dimension = operand[operand.size() - 1 - i];
-    strides[result.size() - 1 - i] = dimension == 1 ? 0 : stride;
-    stride *= dimension;
-  }
-  std::vector<std::int32_t> map(static_cast<std::size_t>(element_count(result)));
-  for (std::size_t i = 0; i < map.size(); ++i) {
-    std::int64_t rest = static_cast<std::int64_t>(i);
-    std::int64_t index = 0;
-    for (std::size_t axis = result.size(); axis-- > 0;) {
-      index += rest % result[axis] * strides[axis];
-      rest /= result[axis];
-    }
-    map[i] = static_cast<std::int32_t>(index);
-  }
-  return map;
+/// The exponent of a power that products give: 2 or 3 for every element; else 0.
+int whole_exponent(const NodeView& node) {
+  const Tensor* exponent = node.constants[1];
+  if (node.attributes.text("operation") != "power" || exponent == nullptr || exponent->count() != 1) return 0;
+  const double value = exponent->real(0);
+  return value == 2.0 || value == 3.0 ? static_cast<int>(value) : 0;
 }
 
-/// Calls body(i, a_index, b_index) for every result element.
-template <typename Body>
-void for_each_pair(std::int64_t count, const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b,
-                   Body body) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    body(i, a.empty() ? i : a[at], b.empty() ? i : b[at]);
-  }
-}
-
-float compute(const std::string& operation, float a, float b) {
-  if (operation == "add") return a + b;
-  if (operation == "subtract") return a - b;
-  if (operation == "multiply") return a * b;
-  return operation == "maximum" ? std::max(a, b) : std::min(a, b);
-}
-
-Result<Kernel> float_kernel(const KernelRequest& request) {
-  const NodeView& node = request.node;
-  HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
-  const std::string operation = node.attributes.text("operation");
-  const Shape& shape = request.results[0]->shape;
-  const std::int64_t count = element_count(shape);
-  Kernel kernel;
-  kernel.run = [=, map_a = index_map(node.type(0).shape, shape),
-                map_b = index_map(node.type(1).shape, shape)](const KernelCall& call) {
-    const float* a = call.in<float>(0);
-    const float* b = call.in<float>(1);
-    float* out = call.out<float>(0);
-    if (operation == "add" && map_a.empty() && map_b.empty()) {
-      for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
-    } else {
-      for_each_pair(count, map_a, map_b, [&](std::int64_t i, std::int64_t ia, std::int64_t ib) {
-        out[i] = compute(operation, a[ia], b[ib]);
-      });
-    }
-    apply_activation(range, out, count);
+Kernel with_activation(ActivationRange range, std::int64_t count, Kernel kernel) {
+  if (range.low == -std::numeric_limits<float>::infinity()) return kernel;
+  kernel.run = [run = std::move(kernel.run), range, count](const KernelCall& call) {
+    run(call);
+    apply_activation(range, call.out<float>(0), count);
   };
   return kernel;
+}
+
+Kernel power_kernel(int exponent, std::int64_t count) {
+  Kernel kernel;
+  kernel.run = [=](const KernelCall& call) {
+    const float* in = call.in<float>(0);
+    float* out = call.out<float>(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto x = static_cast<double>(in[i]);
+      out[i] = static_cast<float>(exponent == 2 ? x * x : x * x * x);
+    }
+  };
+  return kernel;
+}
+
+Result<Kernel> plain_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  const TensorType& type = node.type(0);
+  const std::string& name = node.attributes.text("operation");
+  HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
+  const bool known = type.dtype == DType::kF32 || type.dtype == DType::kI64 || type.dtype == DType::kBool;
+  const BinaryOperation* operation = find_binary_operation(name);
+  const BinaryOperation::Loop loop = operation != nullptr && known ? loop_for(*operation, type) : nullptr;
+  if (loop == nullptr) return fail(Code::kUnsupportedForm, fmt::format("no {} of {}", name, name_of(type.dtype)));
+  const Shape& shape = request.results[0]->shape;
+  const bool clamps = request.results[0]->dtype == DType::kF32;
+  if (const int exponent = whole_exponent(node); exponent != 0 && clamps && shape == type.shape) {
+    return with_activation(range, element_count(shape), power_kernel(exponent, element_count(shape)));
+  }
+  Kernel kernel;
+  kernel.run = [loop, plan = plan_broadcast({&type.shape, &node.type(1).shape}, shape)](const KernelCall& call) {
+    loop(plan, call.operands[0], call.operands[1], call.results[0]);
+  };
+  return clamps ? with_activation(range, element_count(shape), std::move(kernel)) : kernel;
 }
 
 bool is_scalar(const NodeView& node, std::size_t operand) {
@@ -143,6 +135,10 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const kernels::Grid b, kernels::Grid::of(node.type(1)));
   HTPIPE_TRY(const kernels::Grid out, kernels::Grid::of(*request.results[0]));
   const std::string& operation = node.attributes.text("operation");
+  static constexpr std::array<std::string_view, 5> kRules = {"add", "maximum", "minimum", "multiply", "subtract"};
+  if (std::find(kRules.begin(), kRules.end(), operation) == kRules.end()) {
+    return fail(Code::kNoFixedRule, fmt::format("no integer arithmetic for {}", operation));
+  }
   const bool first_scalar = is_scalar(node, 0);
   kernels::Binary function;
   if (!out.wide() && (first_scalar || is_scalar(node, 1))) {
@@ -164,19 +160,19 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
           static_cast<std::uint8_t>(function(static_cast<std::int64_t>(i >> 8), static_cast<std::int64_t>(i & 255)));
     }
   }
-  const Shape& shape = request.results[0]->shape;
-  const std::int64_t count = element_count(shape);
   const DType dtype_a = node.type(0).dtype;
   const DType dtype_b = node.type(1).dtype;
   const DType dtype_out = request.results[0]->dtype;
   Kernel kernel;
-  kernel.run = [=, map_a = index_map(node.type(0).shape, shape),
-                map_b = index_map(node.type(1).shape, shape)](const KernelCall& call) {
-    for_each_pair(count, map_a, map_b, [&](std::int64_t i, std::int64_t ia, std::int64_t ib) {
-      const std::int64_t x = kernels::load(call.operands[0], dtype_a, ia);
-      const std::int64_t y = kernels::load(call.operands[1], dtype_b, ib);
-      const std::int64_t q = answers->empty() ? function(x, y) : (*answers)[static_cast<std::size_t>(x * 256 + y)];
-      kernels::store(call.results[0], dtype_out, i, q);
+  kernel.run = [=, plan = plan_broadcast({&node.type(0).shape, &node.type(1).shape}, request.results[0]->shape)](
+                   const KernelCall& call) {
+    for_each_run(plan, [&](std::int64_t to, const BroadcastPlan::Offsets& from) {
+      for (std::int64_t i = 0; i < plan.run; ++i) {
+        const std::int64_t x = kernels::load(call.operands[0], dtype_a, from[0] + (plan.repeats[0] ? 0 : i));
+        const std::int64_t y = kernels::load(call.operands[1], dtype_b, from[1] + (plan.repeats[1] ? 0 : i));
+        const std::int64_t q = answers->empty() ? function(x, y) : (*answers)[static_cast<std::size_t>(x * 256 + y)];
+        kernels::store(call.results[0], dtype_out, to + i, q);
+      }
     });
   };
   return kernel;
@@ -190,13 +186,14 @@ const OpDef& element_wise_binary() {
     def.name = "ElementWiseBinary";
     def.doc = "Elementwise function of two operands, with broadcasting.";
     def.operands = {{"a"}, {"b"}};
-    def.attributes = {{"operation", std::string("add"), true, "add, subtract, multiply, maximum or minimum"},
-                      activation_attribute()};
+    def.attributes = {
+        {"operation", std::string("add"), true, "add, multiply, less, and, shift_left ...: see binary_operations.cc"},
+        activation_attribute()};
     def.infer = infer;
-    def.float_kernel = float_kernel;
+    def.float_kernel = plain_kernel;
     def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kElementwise;
-    def.lowering = {"ElementWiseBinary", {{"operation", "operation", ParamKind::kEnum, operations()}}};
+    def.lowering = {"ElementWiseBinary", {{"operation", "operation", ParamKind::kEnum, numbers()}}};
     return def;
   }();
   return op;

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -14,63 +15,158 @@
 namespace htpipe::ops {
 namespace {
 
-const std::vector<std::pair<std::string_view, std::uint32_t>>& operations() {
+/// What is lowered: the operations that QNN has.
+const std::vector<std::pair<std::string_view, std::uint32_t>>& numbers() {
   static const std::vector<std::pair<std::string_view, std::uint32_t>> table = {
-      {"gelu", 1},         {"hard_sigmoid", 2}, {"hard_swish", 3}, {"relu", 4},
-      {"relu_min_max", 5}, {"sigmoid", 6},      {"tanh", 8}};
+      {"elu", 0},          {"gelu", 1},    {"hard_sigmoid", 2}, {"hard_swish", 3}, {"relu", 4},
+      {"relu_min_max", 5}, {"sigmoid", 6}, {"softplus", 7},     {"tanh", 8}};
   return table;
 }
 
-using Function = std::function<double(double)>;
+// Functions that only choose are exact in float; the others are computed in double and rounded once.
+// Every one passes NaN on.
+struct Relu {
+  static constexpr bool kExactInFloat = true;
+  template <typename T>
+  T operator()(T x) const {
+    return x <= T(0) ? T(0) : x;
+  }
+};
+struct ReluMinMax {
+  static constexpr bool kExactInFloat = true;
+  float low;
+  float high;
+  template <typename T>
+  T operator()(T x) const {
+    const T above = x < static_cast<T>(low) ? static_cast<T>(low) : x;
+    return static_cast<T>(high) < above ? static_cast<T>(high) : above;
+  }
+};
+struct HardSigmoid {
+  static constexpr bool kExactInFloat = false;
+  double alpha;
+  double beta;
+  double operator()(double x) const { return std::clamp(alpha * x + beta, 0.0, 1.0); }
+};
+struct HardSwish {
+  static constexpr bool kExactInFloat = false;
+  double operator()(double x) const { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }
+};
+struct Sigmoid {
+  static constexpr bool kExactInFloat = false;
+  double operator()(double x) const { return 1 / (1 + std::exp(-x)); }
+};
+struct Tanh {
+  static constexpr bool kExactInFloat = false;
+  double operator()(double x) const { return std::tanh(x); }
+};
+struct Gelu {
+  static constexpr bool kExactInFloat = false;
+  double operator()(double x) const { return 0.5 * x * (1 + std::erf(x * 0.70710678118654752440)); }
+};
+struct GeluTanh {
+  static constexpr bool kExactInFloat = false;
+  double operator()(double x) const {
+    constexpr double kRoot = 0.79788456080286535588;  // of 2 / pi
+    return 0.5 * x * (1 + std::tanh(kRoot * (x + 0.044715 * x * x * x)));
+  }
+};
+struct Elu {
+  static constexpr bool kExactInFloat = false;
+  double alpha;
+  double operator()(double x) const { return x > 0 ? x : alpha * std::expm1(x); }
+};
+struct Softplus {
+  static constexpr bool kExactInFloat = false;
+  double beta;
+  double threshold;
+  double operator()(double x) const {
+    const double scaled = beta * x;
+    if (scaled > threshold) return x;
+    return (std::max(scaled, 0.0) + std::log1p(std::exp(-std::fabs(scaled)))) / beta;
+  }
+};
 
-Result<Function> function_of(const Attributes& attributes) {
+/// Calls use(function) for the operation that the attributes name. Errors: unsupported-form.
+template <typename Use>
+auto with_function(const Attributes& attributes, Use use) -> decltype(use(Relu())) {
   const std::string& operation = attributes.text("operation");
-  if (operation == "relu") return Function([](double x) { return x > 0 ? x : 0; });
+  const auto real = [&attributes](const char* name) { return static_cast<double>(attributes.real(name)); };
+  if (operation == "relu") return use(Relu());
   if (operation == "relu_min_max") {
-    const auto low = static_cast<double>(attributes.real("min_value"));
-    const auto high = static_cast<double>(attributes.real("max_value"));
-    if (!(low <= high)) return fail(Code::kUnsupportedForm, "min_value is above max_value");
-    return Function([low, high](double x) { return std::clamp(x, low, high); });
+    const ReluMinMax function = {attributes.real("min_value"), attributes.real("max_value")};
+    if (!(function.low <= function.high)) return fail(Code::kUnsupportedForm, "min_value is above max_value");
+    return use(function);
   }
-  if (operation == "sigmoid") return Function([](double x) { return 1 / (1 + std::exp(-x)); });
-  if (operation == "tanh") return Function([](double x) { return std::tanh(x); });
-  if (operation == "gelu")
-    return Function([](double x) { return 0.5 * x * (1 + std::erf(x * 0.70710678118654752440)); });
-  if (operation == "hard_sigmoid") {
-    // QNN's own defaults are 0.2 and 0.5; PyTorch's function has the slope 1/6.
-    const auto alpha = static_cast<double>(attributes.real("alpha"));
-    const auto beta = static_cast<double>(attributes.real("beta"));
-    return Function([alpha, beta](double x) { return std::clamp(alpha * x + beta, 0.0, 1.0); });
+  if (operation == "sigmoid") return use(Sigmoid());
+  if (operation == "tanh") return use(Tanh());
+  if (operation == "gelu") return use(Gelu());
+  if (operation == "gelu_tanh") return use(GeluTanh());
+  // QNN's own defaults are 0.2 and 0.5; PyTorch's function has the slope 1/6.
+  if (operation == "hard_sigmoid") return use(HardSigmoid{real("alpha"), real("beta")});
+  if (operation == "hard_swish") return use(HardSwish());
+  if (operation == "elu") return use(Elu{real("alpha")});
+  if (operation == "softplus") {
+    if (!(real("beta") > 0)) return fail(Code::kUnsupportedForm, "beta of softplus must be above 0");
+    return use(Softplus{real("beta"), real("threshold")});
   }
-  if (operation == "hard_swish") return Function([](double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); });
   return fail(Code::kUnsupportedForm, fmt::format("no operation \"{}\"", operation));
 }
 
 Result<std::vector<TensorType>> infer(const NodeView& node) {
-  HTPIPE_CHECK_OK(function_of(node.attributes));
-  return std::vector<TensorType>{{node.type(0).dtype, node.type(0).shape, std::nullopt}};
+  const TensorType& type = node.type(0);
+  const std::string& operation = node.attributes.text("operation");
+  HTPIPE_CHECK_OK(with_function(node.attributes, [](auto) { return Status(); }));
+  if (!is_float(type.dtype) && !type.encoding && (type.dtype == DType::kBool || operation != "relu")) {
+    return fail(Code::kUnsupportedForm, fmt::format("no {} of {}", operation, name_of(type.dtype)));
+  }
+  return std::vector<TensorType>{{type.dtype, type.shape, std::nullopt}};
 }
 
-Result<Kernel> float_kernel(const KernelRequest& request) {
-  HTPIPE_TRY(const Function function, function_of(request.node.attributes));
-  const std::int64_t count = request.node.type(0).count();
+template <typename T, typename Function>
+Kernel loop(Function function, std::int64_t count) {
   Kernel kernel;
   kernel.run = [function, count](const KernelCall& call) {
-    const float* in = call.in<float>(0);
-    float* out = call.out<float>(0);
-    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(function(static_cast<double>(in[i])));
+    const T* in = call.in<T>(0);
+    T* out = call.out<T>(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if constexpr (Function::kExactInFloat) {
+        out[i] = function(in[i]);
+      } else {
+        out[i] = static_cast<T>(function(static_cast<double>(in[i])));
+      }
+    }
   };
   return kernel;
 }
 
+Result<Kernel> plain_kernel(const KernelRequest& request) {
+  const TensorType& type = request.node.type(0);
+  const std::int64_t count = type.count();
+  const std::string& operation = request.node.attributes.text("operation");
+  if (type.dtype == DType::kI64 && operation == "relu") return loop<std::int64_t>(Relu(), count);
+  if (type.dtype != DType::kF32) {
+    return fail(Code::kUnsupportedForm, fmt::format("no {} of {}", operation, name_of(type.dtype)));
+  }
+  return with_function(request.node.attributes,
+                       [count](auto function) -> Result<Kernel> { return loop<float>(function, count); });
+}
+
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
-  HTPIPE_TRY(const Function function, function_of(node.attributes));
+  const std::string& operation = node.attributes.text("operation");
+  static constexpr std::array<std::string_view, 3> kNoRule = {"elu", "gelu_tanh", "softplus"};
+  if (std::find(kNoRule.begin(), kNoRule.end(), operation) != kNoRule.end()) {
+    return fail(Code::kNoFixedRule, fmt::format("no integer arithmetic for {}", operation));
+  }
+  using Function = std::function<double(double)>;
+  HTPIPE_TRY(const Function function, with_function(node.attributes, [](auto each) -> Result<Function> {
+               return Function([each](double x) { return static_cast<double>(each(x)); });
+             }));
   HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(node.type(0)));
   HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
   const std::int64_t count = node.type(0).count();
   kernels::Unary unary = kernels::table(function, from, to);
-  const std::string& operation = node.attributes.text("operation");
   if (to.wide() && operation == "hard_sigmoid" && (to.zero != 0 || std::fabs(to.scale * 65535 - 1) > 1e-4)) {
     return fail(Code::kNoFixedRule,
                 "in 16 bits the chip stores hard_sigmoid in steps of 1/65535, whatever the encoding says");
@@ -94,19 +190,25 @@ const OpDef& element_wise_neuron() {
     def.name = "ElementWiseNeuron";
     def.doc = "One-input activation function.";
     def.operands = {{"input"}};
-    def.attributes = {{"operation", std::string("relu"), true, "relu, relu_min_max, sigmoid, tanh, gelu, hard_*"},
-                      {"min_value", 0.0F, false, "relu_min_max only"},
-                      {"max_value", 6.0F, false, "relu_min_max only"},
-                      {"alpha", 1.0F / 6.0F, false, "hard_sigmoid only: slope"},
-                      {"beta", 0.5F, false, "hard_sigmoid only: value at 0"}};
+    def.attributes = {
+        {"operation", std::string("relu"), true,
+         "relu, relu_min_max, sigmoid, tanh, gelu, gelu_tanh, hard_*, elu, softplus"},
+        {"min_value", 0.0F, false, "relu_min_max only"},
+        {"max_value", 6.0F, false, "relu_min_max only"},
+        {"alpha", 1.0F / 6.0F, false, "hard_sigmoid: slope; elu: minus its lowest value"},
+        {"beta", 0.5F, false, "hard_sigmoid: value at 0; softplus: factor of the argument"},
+        {"threshold", 20.0F, false, "softplus: where beta times the argument is above, it is the result"}};
     def.infer = infer;
-    def.float_kernel = float_kernel;
+    def.float_kernel = plain_kernel;
     def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kElementwise;
     def.lowering = {"ElementWiseNeuron",
-                    {{"operation", "operation", ParamKind::kEnum, operations()},
+                    {{"operation", "operation", ParamKind::kEnum, numbers()},
                      {"alpha", "alpha", ParamKind::kF32, {}, false, "hard_sigmoid"},
                      {"beta", "beta", ParamKind::kF32, {}, false, "hard_sigmoid"},
+                     {"alpha", "alpha", ParamKind::kF32, {}, false, "elu"},
+                     {"beta", "beta", ParamKind::kF32, {}, false, "softplus"},
+                     {"threshold", "threshold", ParamKind::kF32, {}, false, "softplus"},
                      {"min_value", "min_value", ParamKind::kF32, {}, false, "relu_min_max"},
                      {"max_value", "max_value", ParamKind::kF32, {}, false, "relu_min_max"}}};
     return def;

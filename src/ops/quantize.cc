@@ -1,7 +1,7 @@
 // Quantize: float to stored integers. Source: QNN operator Quantize; rounding as the chip's (docs/htp-arithmetic.md).
 #include "kernels/fixed/elementwise.h"
-#include "ops/cast.h"
 #include "ops/registry.h"
+#include "ops/to_attribute.h"
 
 namespace htpipe::ops {
 namespace {

@@ -1,0 +1,93 @@
+// ElementWiseSelect: where the condition holds the first operand, else the second; all three broadcast.
+// Source: QNN operator ElementWiseSelect.
+#include <fmt/core.h>
+
+#include "ops/broadcast.h"
+#include "ops/registry.h"
+
+namespace htpipe::ops {
+namespace {
+
+Result<std::vector<TensorType>> infer(const NodeView& node) {
+  const TensorType& a = node.type(1);
+  const TensorType& b = node.type(2);
+  if (node.type(0).dtype != DType::kBool) {
+    return fail(Code::kDtypeMismatch, fmt::format("the condition is {}, not bool", name_of(node.type(0).dtype)));
+  }
+  if (a.dtype != b.dtype) {
+    return fail(Code::kDtypeMismatch, fmt::format("{} and {}", name_of(a.dtype), name_of(b.dtype)));
+  }
+  HTPIPE_TRY(const Shape both, broadcast(a.shape, b.shape));
+  HTPIPE_TRY(Shape shape, broadcast(node.type(0).shape, both));
+  return std::vector<TensorType>{{a.dtype, std::move(shape), std::nullopt}};
+}
+
+template <typename Element>
+Kernel select(const BroadcastPlan& plan) {
+  Kernel kernel;
+  kernel.run = [plan](const KernelCall& call) {
+    // An operand that repeats advances by 0; the others by 1.
+    const std::int64_t c = plan.repeats[0] ? 0 : 1;
+    const std::int64_t a = plan.repeats[1] ? 0 : 1;
+    const std::int64_t b = plan.repeats[2] ? 0 : 1;
+    for_each_run(plan, [&](std::int64_t to, const BroadcastPlan::Offsets& from) {
+      const std::uint8_t* condition = call.in<std::uint8_t>(0) + from[0];
+      const Element* x = call.in<Element>(1) + from[1];
+      const Element* y = call.in<Element>(2) + from[2];
+      Element* out = call.out<Element>(0) + to;
+      if (c + a + b == 3) {
+        for (std::int64_t i = 0; i < plan.run; ++i) {
+          const Element yes = x[i];
+          const Element no = y[i];
+          out[i] = condition[i] != 0 ? yes : no;
+        }
+      } else {
+        for (std::int64_t i = 0; i < plan.run; ++i) {
+          const Element yes = x[i * a];
+          const Element no = y[i * b];
+          out[i] = condition[i * c] != 0 ? yes : no;
+        }
+      }
+    });
+  };
+  return kernel;
+}
+
+Result<Kernel> plain_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  const BroadcastPlan plan =
+      plan_broadcast({&node.type(0).shape, &node.type(1).shape, &node.type(2).shape}, request.results[0]->shape);
+  switch (size_of(node.type(1).dtype)) {
+    case 1:
+      return select<std::uint8_t>(plan);
+    case 2:
+      return select<std::uint16_t>(plan);
+    case 4:
+      return select<std::uint32_t>(plan);
+    case 8:
+      return select<std::uint64_t>(plan);
+    default:
+      return fail(Code::kUnsupportedForm, fmt::format("no elements of {}", name_of(node.type(1).dtype)));
+  }
+}
+
+}  // namespace
+
+const OpDef& element_wise_select() {
+  static const OpDef op = [] {
+    OpDef def;
+    def.name = "ElementWiseSelect";
+    def.doc = "Where the condition holds the first operand, else the second.";
+    def.operands = {{"condition"}, {"a"}, {"b"}};
+    def.infer = infer;
+    def.float_kernel = plain_kernel;
+    def.any_dtype = true;
+    def.layout = Layout::kElementwise;
+    def.exactness = Exactness::kCopy;
+    def.lowering = {"ElementWiseSelect"};
+    return def;
+  }();
+  return op;
+}
+
+}  // namespace htpipe::ops
