@@ -89,6 +89,8 @@ auto with_type(DType dtype, Use use) {
       return use(Plain<std::int16_t, std::int16_t>());
     case DType::kI8:
       return use(Plain<std::int8_t, std::int8_t>());
+    case DType::kU64:
+      return use(Plain<std::uint64_t, std::uint64_t>());
     case DType::kU32:
       return use(Plain<std::uint32_t, std::uint32_t>());
     case DType::kU16:

@@ -43,7 +43,7 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   if (type.dtype != node.type(1).dtype) {
     return fail(Code::kDtypeMismatch, fmt::format("{} and {}", name_of(type.dtype), name_of(node.type(1).dtype)));
   }
-  if (loop_for(*operation, type) == nullptr || (operation->sign_matters && name_of(type.dtype) == "u64")) {
+  if (loop_for(*operation, type) == nullptr || (operation->sign_matters && type.dtype == DType::kU64)) {
     return fail(Code::kUnsupportedForm, fmt::format("no {} of {}", name, name_of(type.dtype)));
   }
   if (node.attributes.text("activation") != "none" && (operation->compares || !is_real(type))) {

@@ -140,7 +140,7 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   const Operation* operation = find_operation(name);
   if (operation == nullptr) return fail(Code::kUnsupportedForm, fmt::format("no operation \"{}\"", name));
   const TensorType& type = node.type(0);
-  if (loop_for(*operation, type) == nullptr || (operation->sign_matters && name_of(type.dtype) == "u64")) {
+  if (loop_for(*operation, type) == nullptr || (operation->sign_matters && type.dtype == DType::kU64)) {
     return fail(Code::kUnsupportedForm, fmt::format("no {} of {}", name, name_of(type.dtype)));
   }
   return std::vector<TensorType>{{type.dtype, type.shape, std::nullopt}};

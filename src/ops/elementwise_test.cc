@@ -177,6 +177,7 @@ TEST(Cast, WhatDoesNotFitIsDefined) {
   constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
   EXPECT_EQ(cast<std::int64_t>("i64", x), (Integers{0, kMax, kMin, kMax, kMin}));
   EXPECT_EQ(cast<std::int32_t>("i32", x), (std::vector<std::int32_t>{0, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN}));
+  EXPECT_EQ(cast<std::uint64_t>("u64", x), (std::vector<std::uint64_t>{0, UINT64_MAX, 0, UINT64_MAX, 0}));
 }
 
 TEST(Cast, Integers) {
@@ -187,6 +188,9 @@ TEST(Cast, Integers) {
   EXPECT_EQ(cast<float>("f32", x), (Floats{-1, 255, 256, 1, 0}));
   EXPECT_EQ(cast<std::int64_t>("i64", logic({1, 0})), (Integers{1, 0}));
   EXPECT_EQ(cast<float>("f32", logic({1, 0})), (Floats{1, 0}));
+  const std::vector<std::uint64_t> large = {UINT64_MAX};
+  EXPECT_EQ(cast<float>("f32", Tensor::from<std::uint64_t>({DType::kU64, {1}, std::nullopt}, large)),
+            (Floats{18446744073709551616.0F}));
   EXPECT_FALSE(call("Cast", {{"to", std::string("f31")}}, {x}));
 }
 
