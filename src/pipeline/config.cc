@@ -163,6 +163,10 @@ Json to_json(const SampleFiles& files) {
 
 Result<PipelineConfig> read_config(const std::filesystem::path& path) {
   HTPIPE_TRY(const YamlNode node, read_yaml(path));
+  return config_of(node, path);
+}
+
+Result<PipelineConfig> config_of(const YamlNode& node, const std::filesystem::path& path) {
   YamlFindings findings(path);
   PipelineConfig config;
   config.file = path;

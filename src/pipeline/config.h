@@ -13,6 +13,8 @@
 
 namespace htpipe {
 
+struct YamlNode;
+
 struct ModelConfig {
   std::string id;                   ///< name in the registry: a-z, A-Z, 0-9, '.', '_' and '-'
   std::filesystem::path source;     ///< .pt2 of torch.export.save
@@ -80,6 +82,8 @@ struct PipelineConfig {
 /// Errors: file-missing, file-unreadable; config-syntax, config-unknown-key, config-type, config-missing-key and
 /// unknown-target, each at file:line.
 Result<PipelineConfig> read_config(const std::filesystem::path& path);
+/// The same for a document that was parsed already; `path` is its name in errors and the base of relative paths.
+Result<PipelineConfig> config_of(const YamlNode& node, const std::filesystem::path& path);
 
 /// What decides the results, for digests and records: without the paths of the machine (file names only), the alert and
 /// the output folder.

@@ -90,6 +90,10 @@ Result<fs::path> targets_folder() {
 
 Result<Target> read_target(const fs::path& path) {
   HTPIPE_TRY(const YamlNode node, read_yaml(path));
+  return target_of(node, path);
+}
+
+Result<Target> target_of(const YamlNode& node, const fs::path& path) {
   YamlFindings findings(path);
   YamlMap map(node, "", findings);
   Target target;

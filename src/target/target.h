@@ -12,6 +12,8 @@
 
 namespace htpipe {
 
+struct YamlNode;
+
 struct Target {
   std::string id;               ///< "snapdragon-8-gen-3": the name in files, reports and the registry
   std::string name;             ///< "Snapdragon 8 Gen 3"
@@ -38,6 +40,8 @@ Result<std::vector<Target>> load_targets(const std::filesystem::path& folder);
 
 /// Reads one data file. Errors: config-syntax, config-unknown-key, config-type, config-missing-key, each with the line.
 Result<Target> read_target(const std::filesystem::path& path);
+/// The same for a document that was parsed already.
+Result<Target> target_of(const YamlNode& node, const std::filesystem::path& path);
 
 /// The target that `spelling` names: id, chip ("SM8650"), vendor number ("57"), architecture ("v75", "htpv75"; only
 /// where one target has it), marketing name or alias. Case, spaces, '-', '_' and the words "qualcomm" and "snapdragon"

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/io.h"
 #include "base/result.h"
 #include "import/options.h"
 
@@ -15,5 +16,7 @@ namespace htpipe {
 /// Errors: those of onnx_import::Model; dynamic-shape naming every dimension that needs a size; unsupported-op with a
 /// note for every operator without a table entry; needs-constant; data-dependent; unsupported-form at the node.
 Result<Imported> import_onnx(const std::filesystem::path& path, const ImportOptions& options = {});
+/// The same for a model in memory; `path` is its name in errors, and its folder holds external data.
+Result<Imported> import_onnx(Bytes bytes, const std::filesystem::path& path, const ImportOptions& options = {});
 
 }  // namespace htpipe

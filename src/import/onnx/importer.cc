@@ -373,12 +373,24 @@ Status Importer::set_outputs() {
 }  // namespace htpipe::onnx_import
 
 namespace htpipe {
+namespace {
+
+Result<Imported> import_model(const onnx_import::Model& model, const ImportOptions& options) {
+  auto imported = onnx_import::Importer(model, options).run();
+  if (!imported && imported.error().place.file.empty()) imported.error().place.file = model.path().string();
+  return imported;
+}
+
+}  // namespace
 
 Result<Imported> import_onnx(const std::filesystem::path& path, const ImportOptions& options) {
   HTPIPE_TRY(const onnx_import::Model model, onnx_import::Model::read(path));
-  auto imported = onnx_import::Importer(model, options).run();
-  if (!imported && imported.error().place.file.empty()) imported.error().place.file = path.string();
-  return imported;
+  return import_model(model, options);
+}
+
+Result<Imported> import_onnx(Bytes bytes, const std::filesystem::path& path, const ImportOptions& options) {
+  HTPIPE_TRY(const onnx_import::Model model, onnx_import::Model::parse(bytes, path));
+  return import_model(model, options);
 }
 
 }  // namespace htpipe

@@ -155,10 +155,13 @@ int narrow_bits(std::int32_t data_type) {
 }
 
 Result<Model> Model::read(const std::filesystem::path& path) {
+  HTPIPE_TRY(const auto file, MappedFile::open(path));
+  return parse(file->bytes(), path);
+}
+
+Result<Model> Model::parse(Bytes bytes, const std::filesystem::path& path) {
   Model model;
   model.path_ = path;
-  HTPIPE_TRY(const auto file, MappedFile::open(path));
-  const Bytes bytes = file->bytes();
   const auto invalid = [&path](std::string why) {
     return fail(Error(Code::kOnnxInvalid, std::move(why)).in_file(path.string()));
   };

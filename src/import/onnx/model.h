@@ -35,6 +35,8 @@ class Model {
  public:
   /// Reads and parses a file. Errors: file-missing, file-unreadable, onnx-invalid, onnx-version.
   static Result<Model> read(const std::filesystem::path& path);
+  /// The same for a message in memory; data files are looked for in the folder of `path`.
+  static Result<Model> parse(Bytes bytes, const std::filesystem::path& path);
 
   [[nodiscard]] const onnx::ModelProto& proto() const { return *proto_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
