@@ -18,6 +18,14 @@ std::string spelling_of(const Attribute& attribute) {
   return text != nullptr ? *text : to_string(attribute);
 }
 
+/// True for an axis, or a list of one axis, that is the last of the data: the value "last" of a row.
+bool is_last_axis(const Node& node, const Attribute& attribute) {
+  const auto last = static_cast<std::int64_t>(node.operands[0]->type.shape.size()) - 1;
+  if (const auto* axis = std::get_if<std::int64_t>(&attribute)) return *axis == last;
+  const auto* axes = std::get_if<std::vector<std::int64_t>>(&attribute);
+  return axes != nullptr && axes->size() == 1 && axes->front() == last;
+}
+
 /// The row for a node; nullptr with a reason when there is none.
 const Rule* rule_for(const Node& node, std::string& reason) {
   bool known = false;
@@ -27,6 +35,7 @@ const Rule* rule_for(const Node& node, std::string& reason) {
     if (rule.attribute.empty()) return &rule;
     const Attribute* attribute = node.attributes.find(rule.attribute);
     if (attribute != nullptr && spelling_of(*attribute) == rule.value) return &rule;
+    if (attribute != nullptr && rule.value == "last" && is_last_axis(node, *attribute)) return &rule;
     reason = fmt::format("the HTP has no {} with {} {}", rule.op, rule.attribute,
                          attribute == nullptr ? "missing" : to_string(*attribute));
   }
@@ -87,6 +96,11 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
   std::string reason;
   const Rule* rule = rule_for(node, reason);
   if (rule == nullptr) return reason;
+  if (node.op->lowering.check) {
+    const NodeTypes types(node);
+    const Status expressible = node.op->lowering.check(types.view());
+    if (!expressible) return expressible.error().message;
+  }
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const Value* operand = node.operands[i];
     if (operand == nullptr) continue;

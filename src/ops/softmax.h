@@ -1,0 +1,17 @@
+// What Softmax and LogSoftmax share.
+#pragma once
+
+#include <vector>
+
+#include "ir/op.h"
+
+namespace htpipe::ops {
+
+/// Attributes: axis, beta.
+[[nodiscard]] std::vector<AttributeSpec> softmax_attributes();
+Result<std::vector<TensorType>> infer_softmax(const NodeView& node);
+/// Softmax, or its logarithm.
+Result<Kernel> softmax_kernel(const KernelRequest& request, bool logarithm);
+[[nodiscard]] std::vector<ParamLowering> softmax_params();
+
+}  // namespace htpipe::ops
