@@ -2,42 +2,49 @@
 // Channel axis 1 ("nchw", also rank 2) or the last ("nhwc"). Source: QNN operator Batchnorm.
 #include <fmt/core.h>
 
+#include "ops/normalise.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
 
 namespace htpipe::ops {
 namespace {
 
-Result<std::size_t> channel_axis(const NodeView& node) {
-  const Shape& shape = node.type(0).shape;
-  if (shape.empty()) return fail(Code::kShapeMismatch, "needs rank 1 or more");
-  const std::size_t axis = is_nhwc(node.attributes) || shape.size() == 1 ? shape.size() - 1 : 1;
+Result<ChannelSizes> sizes_of(const NodeView& node) {
+  ChannelSizes sizes;
+  if (node.type(0).shape.size() == 1) {
+    sizes.channels = node.type(0).shape[0];
+    sizes.last = true;
+  } else {
+    HTPIPE_TRY(sizes, channel_sizes(node, 2));
+  }
   for (std::size_t operand = 1; operand < 3; ++operand) {
-    if (node.type(operand).count() != shape[axis]) {
+    if (node.type(operand).count() != sizes.channels) {
       return fail(Code::kShapeMismatch,
-                  fmt::format("{} channels, but {} weights or biases", shape[axis], node.type(operand).count()));
+                  fmt::format("{} channels, but {} weights or biases", sizes.channels, node.type(operand).count()));
     }
   }
-  return axis;
+  return sizes;
 }
 
 Result<std::vector<TensorType>> infer(const NodeView& node) {
-  HTPIPE_CHECK_OK(channel_axis(node));
-  return std::vector<TensorType>{{node.type(0).dtype, node.type(0).shape, std::nullopt}};
+  HTPIPE_CHECK_OK(sizes_of(node));
+  return same_as_input(node);
 }
 
 Result<Kernel> float_kernel(const KernelRequest& request) {
-  HTPIPE_TRY(const std::size_t axis, channel_axis(request.node));
-  const Shape& shape = request.node.type(0).shape;
-  std::int64_t inner = 1;
-  for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
-  const std::int64_t channels = shape[axis];
-  const std::int64_t count = request.node.type(0).count();
+  HTPIPE_TRY(const ChannelSizes sizes, sizes_of(request.node));
   Kernel kernel;
-  kernel.run = [inner, channels, count](const KernelCall& call) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t channel = i / inner % channels;
-      call.out<float>(0)[i] = call.in<float>(0)[i] * call.in<float>(1)[channel] + call.in<float>(2)[channel];
+  kernel.run = [sizes](const KernelCall& call) {
+    const float* in = call.in<float>(0);
+    float* out = call.out<float>(0);
+    const std::int64_t rows = sizes.batch * (sizes.last ? sizes.pixels : 1);
+    const std::int64_t run = sizes.last ? 1 : sizes.pixels;  // neighbours of one channel
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t c = 0; c < sizes.channels; ++c, in += run, out += run) {
+        const float weight = call.in<float>(1)[c];
+        const float bias = call.in<float>(2)[c];
+        for (std::int64_t i = 0; i < run; ++i) out[i] = in[i] * weight + bias;
+      }
     }
   };
   return kernel;

@@ -19,16 +19,21 @@ double divided(const ResizeAxis& axis, float position) {
 Result<double> coordinate(const ResizeAxis& axis, std::int64_t out) {
   const auto position = static_cast<float>(out);
   const std::string& mode = axis.transformation;
-  const double half_pixel = divided(axis, position + 0.5F) - 0.5;
+  double half_pixel = divided(axis, position + 0.5F) - 0.5;
+  // Rounded to float32 where it is interpolated, as they do; a nearest neighbour takes half a pixel back exactly.
+  if (axis.interpolation != "nearest" && !axis.antialias)
+    half_pixel = static_cast<double>(static_cast<float>(half_pixel));
   if (mode == "half_pixel") return half_pixel;
   if (mode == "pytorch_half_pixel") return axis.out > 1 ? half_pixel : 0;
   if (mode == "asymmetric") return divided(axis, position);
   if (mode == "tf_half_pixel_for_nn") return half_pixel + 0.5;
   if (mode == "align_corners") {
-    const auto steps = static_cast<float>(axis.out - 1);
+    if (axis.out <= 1) return 0;
     // The last position must not miss the last input by a rounding error.
-    if (out == axis.out - 1 && axis.out > 1) return static_cast<double>(axis.in - 1);
-    return axis.out > 1 ? static_cast<double>(position * (static_cast<float>(axis.in - 1) / steps)) : 0;
+    if (out == axis.out - 1) return static_cast<double>(axis.in - 1);
+    const auto from = static_cast<float>(axis.in - 1);
+    const auto to = static_cast<float>(axis.out - 1);
+    return static_cast<double>(axis.scale > 0.0F ? position * from / to : position * (from / to));
   }
   if (mode == "half_pixel_symmetric") {
     // The model's scale may ask for a size that is no whole number: the cut off part is shared by both sides.

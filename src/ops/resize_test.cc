@@ -83,7 +83,7 @@ TEST(Resize, OnnxCubic) {
     return scaled(5, 1.7F, 8, modes("cubic", mode, more));
   };
   // The evaluator computes coordinates in double precision, we as the runtime does in float32.
-  const double tolerance = 4e-6;
+  const double tolerance = 8e-6;
   expect_near(
       five("half_pixel"),
       {1.29212785F, -0.51171577F, -2.05659699F, 1.25504971F, 4.46718931F, 4.33234501F, 0.45521301F, -4.43194818F},
@@ -117,10 +117,12 @@ TEST(Resize, OnnxAntialias) {
 
 /// An image in both layouts.
 void expect_image(const Shape& shape, const IntList& sizes, Attributes attributes, const Floats& want) {
+  // PyTorch computes the weights in float32 too; steep cubic filters show its rounding and ours.
+  const double tolerance = attributes.text("interpolation_mode") == "cubic" ? 4e-6 : 1e-6;
   attributes.set("sizes", sizes);
   const Operand image = floats(shape, kImage);
   const Ran first = run("Resize", attributes, {image});
-  expect_near(first.values(), want);
+  expect_near(first.values(), want, tolerance);
   attributes.set("data_layout", std::string("nhwc"));
   const Ran last = run("Resize", attributes, {permuted(image, to_last(shape.size()))});
   Shape out = {shape[0], shape[1]};
