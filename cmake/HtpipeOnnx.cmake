@@ -3,6 +3,12 @@ find_package(Protobuf REQUIRED)
 set(HTPIPE_ONNX_PROTO_DIR "" CACHE PATH "Folder of onnx-ml.proto; empty: that of the onnx package in .venv")
 if(HTPIPE_ONNX_PROTO_DIR)
   set(onnx_proto "${HTPIPE_ONNX_PROTO_DIR}/onnx-ml.proto")
+elseif(DEFINED SKBUILD)
+  # A wheel is built in an environment of its own.
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -c "import importlib.util as u; print(u.find_spec('onnx').submodule_search_locations[0])"
+    OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE onnx_folder)
+  set(onnx_proto "${onnx_folder}/onnx-ml.proto")
 else()
   file(GLOB onnx_proto "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/onnx/onnx-ml.proto")
 endif()

@@ -12,24 +12,25 @@
 namespace htpipe::cli {
 namespace {
 
-enum class Kind { kPt2, kText, kDlc, kContext };
+enum class Kind { kPt2, kOnnx, kText, kDlc, kContext };
 
 Result<Kind> kind_of(const std::filesystem::path& path) {
   HTPIPE_TRY(const auto file, MappedFile::open(path));
   const std::string extension = path.extension().string();
   if (extension == ".pt2") return Kind::kPt2;
+  if (extension == ".onnx") return Kind::kOnnx;
   if (extension == ".htir") return Kind::kText;
   if (extension == ".dlc") return Kind::kDlc;
   if (extension == ".bin") return Kind::kContext;
   return fail(Error(Code::kDataFormat, "the name does not tell what the file holds")
                   .in_file(path.string())
-                  .with_hint("htpipe info reads .pt2, .htir, .dlc and .bin (context binary); rename the file."));
+                  .with_hint("htpipe info reads .pt2, .onnx, .htir, .dlc and .bin (context binary); rename the file."));
 }
 
 Status check_flags(const Arguments& arguments, Kind kind) {
-  const bool is_model = kind == Kind::kPt2 || kind == Kind::kText;
+  const bool is_model = kind == Kind::kPt2 || kind == Kind::kOnnx || kind == Kind::kText;
   if (!is_model && (arguments.graph || arguments.dependencies || !arguments.targets.empty())) {
-    return fail(Error(Code::kUsage, "--graph, --dependencies and --target are for .pt2 and .htir files")
+    return fail(Error(Code::kUsage, "--graph, --dependencies and --target are for .pt2, .onnx and .htir files")
                     .in_file(arguments.subject)
                     .with_hint("Leave the flag out."));
   }
@@ -61,9 +62,11 @@ Result<Answer> info(const Arguments& arguments) {
   HTPIPE_CHECK_OK(check_flags(arguments, kind));
   switch (kind) {
     case Kind::kPt2:
-      return info_model(arguments, false);
+      return info_model(arguments, ModelFormat::kPt2);
+    case Kind::kOnnx:
+      return info_model(arguments, ModelFormat::kOnnx);
     case Kind::kText:
-      return info_model(arguments, true);
+      return info_model(arguments, ModelFormat::kText);
     case Kind::kDlc:
       return info_dlc(arguments.subject);
     case Kind::kContext:

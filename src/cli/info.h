@@ -7,13 +7,14 @@
 #include <string>
 
 #include "cli/answer.h"
+#include "import/import_model.h"
 
 namespace htpipe::cli {
 
 using OpCounts = std::map<std::string, std::int64_t>;
 
-/// .pt2 and .htir.
-Result<Answer> info_model(const Arguments& arguments, bool is_text);
+/// .pt2, .onnx and .htir.
+Result<Answer> info_model(const Arguments& arguments, ModelFormat format);
 /// .dlc and .bin. Errors: those of the vendor's reader.
 Result<Answer> info_dlc(const std::filesystem::path& path);
 Result<Answer> info_context(const std::filesystem::path& path);

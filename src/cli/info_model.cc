@@ -28,7 +28,6 @@ void describe_archive(const pt2::Archive& archive, std::uint64_t file_bytes, Ans
     bytes += tensor.type().size_bytes();
   }
   Json& json = *answer.json;
-  json["format"] = "pt2";
   json["torch_version"] = program.torch_version;
   json["schema"] = fmt::format("{}.{}", program.schema_major, program.schema_minor);
   json["file_bytes"] = file_bytes;
@@ -132,12 +131,34 @@ Tensor unknown_constant(std::string_view /*sha*/, const TensorType& type) {
   return Tensor(type);
 }
 
+/// Takes over the graph of a model file, or says in the answer why there is none.
+Status take(Result<ImportedModel> imported, const Arguments& arguments, Answer& answer, std::optional<Graph>& graph) {
+  // A model that cannot be imported is still described, unless its graph is what was asked for.
+  if (!imported && (arguments.graph || arguments.dependencies || !arguments.targets.empty())) {
+    return fail(std::move(imported.error()));
+  }
+  Json& json = *answer.json;
+  json["importable"] = imported.has_value();
+  if (!imported) {
+    const Error& error = imported.error();
+    json["import_error"] = {{"code", word(error.code)}, {"message", error.summary()}, {"hint", error.next_step()}};
+    answer.text += fmt::format("Cannot be imported: {}\n  next: {}\n", error.summary(), error.next_step());
+    return {};
+  }
+  json["warnings"] = imported->warnings;
+  for (const std::string& warning : imported->warnings) answer.text += fmt::format("Warning: {}\n", warning);
+  graph = std::move(imported->graph);
+  return {};
+}
+
 }  // namespace
 
-Result<Answer> info_model(const Arguments& arguments, bool is_text) {
+Result<Answer> info_model(const Arguments& arguments, ModelFormat format) {
   const std::filesystem::path path = arguments.subject;
+  const bool is_text = format == ModelFormat::kText;
   Answer answer;
   (*answer.json)["file"] = path.string();
+  (*answer.json)["format"] = name_of(format);
   std::optional<Graph> graph;
   std::string text;
   if (is_text) {
@@ -148,26 +169,17 @@ Result<Answer> info_model(const Arguments& arguments, bool is_text) {
       return fail(std::move(parsed.error()));
     }
     graph = std::move(*parsed);
-    (*answer.json)["format"] = "htir";
     answer.text += "Graph text\n";
   } else {
-    HTPIPE_TRY(const auto file, MappedFile::open(path));
-    HTPIPE_TRY(const pt2::Archive archive, pt2::read_pt2(file));
-    describe_archive(archive, file->bytes().size(), answer);
-    auto imported = pt2::import_archive(archive, path.stem().string());
-    // A model that cannot be imported is still described, unless its graph is what was asked for.
-    if (!imported && (arguments.graph || arguments.dependencies || !arguments.targets.empty())) {
-      return fail(std::move(imported.error()));
+    if (format == ModelFormat::kPt2) {
+      HTPIPE_TRY(const auto file, MappedFile::open(path));
+      HTPIPE_TRY(const pt2::Archive archive, pt2::read_pt2(file));
+      describe_archive(archive, file->bytes().size(), answer);
+    } else {
+      answer.text += "ONNX model\n";
     }
-    (*answer.json)["importable"] = imported.has_value();
-    if (!imported) {
-      const Error& error = imported.error();
-      (*answer.json)["import_error"] = {
-          {"code", word(error.code)}, {"message", error.summary()}, {"hint", error.next_step()}};
-      answer.text += fmt::format("Cannot be imported: {}\n  next: {}\n", error.summary(), error.next_step());
-      return answer;
-    }
-    graph = std::move(*imported);
+    HTPIPE_CHECK_OK(take(import_model(path), arguments, answer, graph));
+    if (!graph) return answer;
   }
   if (arguments.graph) {
     // The file itself: its constants are only digests here.

@@ -39,7 +39,7 @@ Cache::~Cache() {
 Result<std::filesystem::path> Cache::files(std::string_view stage, std::string_view digest,
                                            const std::function<Status(const std::filesystem::path&)>& build) {
   if (interrupted()) return fail(Code::kInterrupted, fmt::format("before stage {}", stage));
-  const std::filesystem::path final = folder_ / fmt::format("{}-{}", stage, digest.substr(0, 32));
+  const std::filesystem::path final = files_folder(stage, digest);
   std::error_code error;
   last_was_cached_ = !force_ && std::filesystem::is_directory(final, error);
   if (last_was_cached_) return final;
@@ -51,6 +51,15 @@ Result<std::filesystem::path> Cache::files(std::string_view stage, std::string_v
   std::filesystem::rename(work, final, error);
   if (error) return fail(Error(Code::kOutputUnwritable, error.message()).in_file(final.string()));
   return final;
+}
+
+void Cache::drop(std::string_view stage, std::string_view digest) {
+  std::error_code ignored;
+  std::filesystem::remove_all(files_folder(stage, digest), ignored);
+}
+
+std::filesystem::path Cache::files_folder(std::string_view stage, std::string_view digest) const {
+  return folder_ / fmt::format("{}-{}", stage, digest.substr(0, 32));
 }
 
 Result<Json> Cache::json(std::string_view stage, std::string_view digest, const std::function<Result<Json>()>& build) {

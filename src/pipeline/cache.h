@@ -34,6 +34,8 @@ class Cache {
   /// The folder with the files of a stage; `build` fills a new folder when there is none yet.
   Result<std::filesystem::path> files(std::string_view stage, std::string_view digest,
                                       const std::function<Status(const std::filesystem::path& folder)>& build);
+  /// Forgets the files of a stage, whose makers have changed since.
+  void drop(std::string_view stage, std::string_view digest);
   /// A stage whose result is one JSON document. A document that cannot be read is made again.
   Result<Json> json(std::string_view stage, std::string_view digest, const std::function<Result<Json>()>& build);
   /// Whether the last call of files() or json() since begin_stage() found its result.
@@ -41,6 +43,7 @@ class Cache {
   void begin_stage() { last_was_cached_ = false; }
 
  private:
+  [[nodiscard]] std::filesystem::path files_folder(std::string_view stage, std::string_view digest) const;
   Cache(std::filesystem::path folder, int lock, bool force) : folder_(std::move(folder)), lock_(lock), force_(force) {}
   std::filesystem::path folder_;
   int lock_;

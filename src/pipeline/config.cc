@@ -11,6 +11,7 @@
 #include "target/spelling.h"
 #include "target/strict_yaml.h"
 #include "target/target.h"
+#include "tensor/dtype.h"
 
 namespace htpipe {
 namespace {
@@ -24,9 +25,37 @@ void narrow(YamlMap& map, std::string_view key, int& out, int low, int high) {
   out = static_cast<int>(value);
 }
 
-void read_model(YamlMap map, ModelConfig& model) {
+/// `source: {python: "package.module:factory"}`.
+void read_python(YamlMap map, const std::filesystem::path& folder, PythonSource& python) {
+  map.text("python", python.factory, Need::kRequired);
+  const std::size_t colon = python.factory.find(':');
+  if (!python.factory.empty() && (colon == std::string::npos || colon == 0 || colon + 1 == python.factory.size())) {
+    map.complain("python", Code::kConfigType, "must be of the form \"package.module:factory\"");
+  }
+  python.folder = folder;
+  YamlMap inputs = map.map("inputs");
+  for (const std::string& name : inputs.keys()) {
+    std::string type;
+    inputs.text(name, type);
+    if (type.empty()) continue;
+    const std::size_t bracket = type.find('[');
+    if (bracket == std::string::npos || type.back() != ']' || !parse_dtype(type.substr(0, bracket))) {
+      inputs.complain(name, Code::kConfigType, fmt::format("{:?} is no type; write it like f32[1,3,224,224]", type));
+    }
+    python.inputs.emplace_back(name, std::move(type));
+  }
+  inputs.finish();
+  narrow(map, "timeout_s", python.timeout_s, 1, 86400);
+  map.finish();
+}
+
+void read_model(YamlMap map, const std::filesystem::path& folder, ModelConfig& model) {
   map.text("id", model.id, Need::kRequired);
-  map.path("source", model.source, Need::kRequired);
+  if (map.has_map("source")) {
+    read_python(map.map("source"), folder, model.python);
+  } else {
+    map.path("source", model.source, Need::kRequired);
+  }
   map.path("reference", model.reference);
   // The id names folders of the registry.
   const auto is_plain = [](char letter) {
@@ -172,7 +201,7 @@ Result<PipelineConfig> config_of(const YamlNode& node, const std::filesystem::pa
   config.file = path;
   config.output = path.parent_path() / "out";
   YamlMap map(node, "", findings);
-  read_model(map.map("model", Need::kRequired), config.model);
+  read_model(map.map("model", Need::kRequired), path.parent_path(), config.model);
   HTPIPE_CHECK_OK(read_targets(map, findings, config.targets));
   read_data(map.map("data", Need::kRequired), config.data);
   read_quantization(map.map("quantization"), config.quantization);
@@ -186,6 +215,10 @@ Result<PipelineConfig> config_of(const YamlNode& node, const std::filesystem::pa
   return config;
 }
 
+std::string source_text(const ModelConfig& model) {
+  return model.python.empty() ? model.source.string() : model.python.factory;
+}
+
 Json to_json(const PipelineConfig& config) {
   Json data = {{"format", config.data.format},
                {"calibration", to_json(config.data.calibration)},
@@ -197,6 +230,11 @@ Json to_json(const PipelineConfig& config) {
     data["labels_array"] = config.data.labels_array;
   }
   Json model = {{"id", config.model.id}, {"source", config.model.source.filename().string()}};
+  if (!config.model.python.empty()) {
+    Json inputs = Json::object();
+    for (const auto& [name, type] : config.model.python.inputs) inputs[name] = type;
+    model["source"] = {{"python", config.model.python.factory}, {"inputs", std::move(inputs)}};
+  }
   if (!config.model.reference.empty()) model["reference"] = config.model.reference.filename().string();
   Json quantization = {{"weights", config.quantization.weights},
                        {"activations", config.quantization.activations},

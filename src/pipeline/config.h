@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "pipeline/python_bridge.h"
 
 namespace htpipe {
 
@@ -17,7 +18,8 @@ struct YamlNode;
 
 struct ModelConfig {
   std::string id;                   ///< name in the registry: a-z, A-Z, 0-9, '.', '_' and '-'
-  std::filesystem::path source;     ///< .pt2 of torch.export.save
+  std::filesystem::path source;     ///< a model file; empty when Python code makes the model
+  PythonSource python;              ///< what makes it then
   std::filesystem::path reference;  ///< npz with outputs recorded by PyTorch; empty = not compared
 };
 
@@ -84,6 +86,9 @@ struct PipelineConfig {
 Result<PipelineConfig> read_config(const std::filesystem::path& path);
 /// The same for a document that was parsed already; `path` is its name in errors and the base of relative paths.
 Result<PipelineConfig> config_of(const YamlNode& node, const std::filesystem::path& path);
+
+/// The model's source as people name it: the file, or Python's "package.module:factory".
+[[nodiscard]] std::string source_text(const ModelConfig& model);
 
 /// What decides the results, for digests and records: without the paths of the machine (file names only), the alert and
 /// the output folder.

@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "accuracy/metrics.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
+#include "base/io.h"
 #include "exec/program.h"
-#include "import/pt2/import.h"
+#include "import/import_model.h"
 #include "passes/driver.h"
 #include "pipeline/evaluate.h"
+#include "pipeline/python_bridge.h"
 #include "pipeline/reference.h"
 #include "pipeline/vendor_stages.h"
 #include "quant/quantize.h"
@@ -93,17 +96,31 @@ class FrontRun {
   }
 
  private:
+  /// The model file; made by Python first where the pipeline file says so, which `record` tells then.
+  Result<PythonModel> export_model(std::optional<StageRecord>& record) {
+    if (config_.model.python.empty()) return PythonModel{config_.model.source, {}};
+    const double begin = now_ms();
+    PythonOptions options;
+    options.cancelled = interrupted;
+    cache_.begin_stage();
+    auto made = export_python(config_.model.python, cache_, options);
+    if (!made) return fail(std::move(made.error()).with_note("stage export"));
+    record = StageRecord{"export", "", config_.model.python.factory, now_ms() - begin, cache_.last_was_cached()};
+    return made;
+  }
+
   /// Import comes before the session, which needs its results: its record is added when the session exists.
   Status prepare() {
+    std::optional<StageRecord> exported;
+    HTPIPE_TRY(const PythonModel made, export_model(exported));
     const double begin = now_ms();
     const auto in_stage = [](Error error) { return fail(std::move(error).with_note("stage import")); };
-    auto archive = pt2::read_pt2(config_.model.source);
-    if (!archive) return in_stage(std::move(archive.error()));
-    auto graph = pt2::import_archive(*archive, config_.model.source.stem().string());
-    if (!graph) return in_stage(std::move(graph.error()));
-    auto model_sha = sha256_file(config_.model.source);
+    auto model = import_model(made.pt2);
+    if (!model) return in_stage(std::move(model.error()));
+    model->warnings.insert(model->warnings.begin(), made.warnings.begin(), made.warnings.end());
+    auto model_sha = sha256_file(made.pt2);
     if (!model_sha) return in_stage(std::move(model_sha.error()));
-    front_.imported = std::make_unique<Graph>(std::move(*graph));
+    front_.imported = std::make_unique<Graph>(std::move(model->graph));
     front_.optimised = std::make_unique<Graph>(front_.imported->clone());
     const double imported = now_ms();
 
@@ -120,7 +137,7 @@ class FrontRun {
                                                           .cache = cache_,
                                                           .program_digest = program_digest,
                                                           .model_sha = *model_sha,
-                                                          .torch_version = archive->program.torch_version,
+                                                          .producer = model->producer,
                                                           .imported = *front_.imported,
                                                           .optimised = *front_.optimised,
                                                           .graph_digest = {},
@@ -131,19 +148,20 @@ class FrontRun {
                                                           .vendor = std::nullopt,
                                                           .vendor_versions = nullptr,
                                                           .stages = {},
-                                                          .warnings = {}});
+                                                          .warnings = std::move(model->warnings)});
     Session& session = *front_.session;
     std::map<std::string_view, int> counts;
     for (const auto& node : front_.imported->nodes()) ++counts[node->op->name];
     Json operators = Json::object();
     for (const auto& [name, count] : counts) operators[std::string(name)] = count;
-    front_.import_report = {{"source", config_.model.source.string()},
+    front_.import_report = {{"source", source_text(config_.model)},
                             {"sha256", *model_sha},
-                            {"torch", session.torch_version},
+                            {"producer", session.producer},
                             {"operators", std::move(operators)}};
+    if (exported) session.stages.push_back(*exported);
     session.stages.push_back({"import", "",
-                              fmt::format("{} nodes, {} kinds of operators, torch {}", front_.imported->nodes().size(),
-                                          counts.size(), session.torch_version),
+                              fmt::format("{} nodes, {} kinds of operators, {}", front_.imported->nodes().size(),
+                                          counts.size(), session.producer),
                               imported - begin, false});
     session.stages.push_back({"data", "",
                               fmt::format("{} calibration and {} evaluation samples", front_.calibration->count(),
@@ -248,9 +266,18 @@ class FrontRun {
 Result<Front> run_front(const PipelineConfig& config, Cache& cache) { return FrontRun(config, cache).run(); }
 
 Status check_front(const PipelineConfig& config) {
-  HTPIPE_TRY(const Graph graph, import_pt2(config.model.source));
-  HTPIPE_CHECK_OK(Dataset::load(config.data, config.data.calibration, graph));
-  HTPIPE_CHECK_OK(Dataset::load(config.data, config.data.evaluation, graph));
+  std::filesystem::path file = config.model.source;
+  std::optional<TemporaryFolder> folder;
+  if (!config.model.python.empty()) {
+    HTPIPE_TRY(folder, TemporaryFolder::create());
+    PythonOptions options;
+    options.cancelled = interrupted;
+    HTPIPE_TRY(const PythonModel made, export_python(config.model.python, folder->path(), options));
+    file = made.pt2;
+  }
+  HTPIPE_TRY(const ImportedModel model, import_model(file));
+  HTPIPE_CHECK_OK(Dataset::load(config.data, config.data.calibration, model.graph));
+  HTPIPE_CHECK_OK(Dataset::load(config.data, config.data.evaluation, model.graph));
   return {};
 }
 

@@ -18,7 +18,7 @@ Json provenance_json(const Session& session, const Target& target) {
           {"options", options},
           {"options_sha", sha256_hex(as_bytes(options.dump()))},
           {"target", target.id},
-          {"torch", session.torch_version},
+          {"producer", session.producer},
           {"vendor", session.vendor_versions}};
 }
 

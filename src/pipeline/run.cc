@@ -88,7 +88,7 @@ Json plan_json(const PipelineConfig& config, const std::vector<Target>& targets,
   Json ids = Json::array();
   for (const Target& target : targets) ids.push_back(target.id);
   return {{"dry_run", true},
-          {"model", config.model.source.string()},
+          {"model", source_text(config.model)},
           {"targets", std::move(ids)},
           {"options", to_json(config)},
           {"output", output.string()},

@@ -29,7 +29,7 @@ struct Session {
   Cache& cache;
   std::string program_digest;  ///< of the running program: a new build trusts no old result
   std::string model_sha;
-  std::string torch_version;
+  std::string producer;  ///< of the model file, for instance "torch 2.13.0"; empty when unknown
   const Graph& imported;
   const Graph& optimised;
   std::string graph_digest;  ///< of the optimised graph

@@ -77,6 +77,13 @@ class YamlMap {
   [[nodiscard]] YamlMap map(std::string_view key, Need need = Need::kOptional);
 
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
+  /// Whether the key has a map, for keys that take a text or a map.
+  [[nodiscard]] bool has_map(std::string_view key) const {
+    const YamlNode* node = find(key);
+    return node != nullptr && node->kind == YamlNode::Kind::kMap;
+  }
+  /// Its keys in order, for maps whose keys are the user's own words.
+  [[nodiscard]] std::vector<std::string> keys() const;
   [[nodiscard]] int line_of(std::string_view key) const;
   [[nodiscard]] int line() const { return node_->line; }
   /// Reports a finding of the caller at `key` (or at the map when it has no such key).

@@ -66,6 +66,12 @@ const YamlNode* YamlMap::find(std::string_view key) const {
   return nullptr;
 }
 
+std::vector<std::string> YamlMap::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [name, line] : node_->keys) names.push_back(name);
+  return names;
+}
+
 int YamlMap::line_of(std::string_view key) const {
   for (const auto& [name, line] : node_->keys) {
     if (name == key) return line;
