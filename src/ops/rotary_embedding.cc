@@ -84,6 +84,11 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+Status check_lowering(const NodeView& node) {
+  if (node.type(1).shape.size() == 3) return {};
+  return fail(Code::kUnsupportedForm, "QNN's RotaryEmbedding takes cos and sin as [batch, positions, dim / 2] only");
+}
+
 }  // namespace
 
 const OpDef& rotary_embedding() {
@@ -98,7 +103,8 @@ const OpDef& rotary_embedding() {
     def.float_kernel = float_kernel;
     def.lowering = {"RotaryEmbedding",
                     {{"interleaved", "interleaved", ParamKind::kBool},
-                     {"rotary_embedding_dim", "rotary_embedding_dim", ParamKind::kU32}}};
+                     {"rotary_embedding_dim", "rotary_embedding_dim", ParamKind::kU32}},
+                    check_lowering};
     return def;
   }();
   return op;
