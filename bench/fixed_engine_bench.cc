@@ -2,12 +2,11 @@
 // Prints the medians of several runs and their ratio; needs Qualcomm's libraries and Debian's dataset-fashion-mnist.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "bench/bench_tools.h"
 #include "export/qnn_lowering.h"
 #include "import/pt2/import.h"
 #include "ops/registry.h"
@@ -23,16 +22,8 @@ namespace {
 constexpr int kRuns = 5;
 constexpr std::int64_t kImages = 200;
 
-double seconds_of(const std::function<void()>& body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+using bench::median;
+using bench::seconds_of;
 
 Status run() {
   register_all_ops();
