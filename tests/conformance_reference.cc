@@ -7,24 +7,10 @@
 #include <map>
 #include <string>
 
+#include "conformance_call.h"
+
 namespace htpipe::conformance {
 namespace {
-
-using Numbers = std::vector<double>;
-using Index = std::int64_t;
-
-/// A node with the numbers of its operands.
-struct Call {
-  const Node& node;
-  std::vector<const Numbers*> in;
-
-  [[nodiscard]] const Shape& shape(std::size_t i) const { return node.operands[i]->type.shape; }
-  [[nodiscard]] const Shape& out_shape() const { return node.result()->type.shape; }
-  [[nodiscard]] const Attributes& attributes() const { return node.attributes; }
-  [[nodiscard]] bool nhwc() const { return attributes().text("data_layout") == "nhwc"; }
-};
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Position of image n, channel c, row y, column x in a rank-4 tensor of either layout.
 std::size_t pixel(const Shape& s, bool nhwc, Index n, Index c, Index y, Index x) {
@@ -122,16 +108,6 @@ Numbers fully_connected(const Call& call) {
     result[at(i)] = activated(call.attributes(), sum);
   }
   return result;
-}
-
-/// Index along every axis of element `i`.
-Shape unravel(const Shape& shape, Index i) {
-  Shape position(shape.size());
-  for (std::size_t axis = shape.size(); axis-- > 0;) {
-    position[axis] = i % shape[axis];
-    i /= shape[axis];
-  }
-  return position;
 }
 
 /// Element of `shape` at the last axes of `position`; axes of size 1 repeat.
@@ -242,6 +218,7 @@ Numbers evaluate(const Call& call) {
   if (op == "Transpose") return transposed(call);
   if (op == "Batchnorm") return batchnorm(call);
   if (op == "Reshape") return *call.in[0];
+  if (auto numbers = normalised(call)) return std::move(*numbers);
   Numbers result(at(element_count(call.out_shape())));
   for (std::size_t i = 0; i < result.size(); ++i) {
     if (op == "ElementWiseBinary") {
