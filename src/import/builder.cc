@@ -28,12 +28,6 @@ bool is_foldable(const Node& node) {
   return result_bytes <= std::max(kMaxGrowth * operand_bytes, kSmallBytes) && result_bytes <= kMaxBytes;
 }
 
-template <typename T>
-void fill(Tensor& tensor, T value) {
-  const auto data = tensor.mutable_data<T>();
-  std::fill(data.begin(), data.end(), value);
-}
-
 }  // namespace
 
 void Builder::warn(std::string text) {
@@ -137,58 +131,6 @@ Result<Value*> Builder::binary(std::string_view operation, Value* a, Value* b, s
 Result<Value*> Builder::binary(std::string_view operation, Value* a, double b, std::string_view suffix) {
   return binary(operation, a, scalar(suffix.empty() ? "value" : fmt::format("{}_value", suffix), b, a->type.dtype),
                 suffix);
-}
-
-Tensor filled(TensorType type, double value) {
-  Tensor tensor(std::move(type));
-  switch (tensor.dtype()) {
-    case DType::kF64:
-      fill(tensor, value);
-      break;
-    case DType::kF32:
-      fill(tensor, static_cast<float>(value));
-      break;
-    case DType::kF16:
-      fill(tensor, to_f16(static_cast<float>(value)));
-      break;
-    case DType::kBF16:
-      fill(tensor, to_bf16(static_cast<float>(value)));
-      break;
-    case DType::kI64:
-      fill(tensor, static_cast<std::int64_t>(value));
-      break;
-    case DType::kU64:
-      fill(tensor, static_cast<std::uint64_t>(value));
-      break;
-    case DType::kI32:
-    case DType::kU32:
-      fill(tensor, static_cast<std::int32_t>(static_cast<std::int64_t>(value)));
-      break;
-    case DType::kI16:
-    case DType::kU16:
-      fill(tensor, static_cast<std::int16_t>(static_cast<std::int64_t>(value)));
-      break;
-    case DType::kI8:
-    case DType::kU8:
-      fill(tensor, static_cast<std::int8_t>(static_cast<std::int64_t>(value)));
-      break;
-    case DType::kBool:
-      fill(tensor, static_cast<std::uint8_t>(value != 0.0 ? 1 : 0));
-      break;
-  }
-  return tensor;
-}
-
-std::vector<std::int64_t> to_integers(const Tensor& tensor) {
-  std::vector<std::int64_t> values;
-  values.reserve(static_cast<std::size_t>(tensor.count()));
-  if (tensor.dtype() == DType::kI64) {
-    const auto data = tensor.data<std::int64_t>();
-    values.assign(data.begin(), data.end());
-    return values;
-  }
-  for (std::int64_t i = 0; i < tensor.count(); ++i) values.push_back(static_cast<std::int64_t>(tensor.real(i)));
-  return values;
 }
 
 Result<std::int64_t> normal_axis(std::int64_t axis, std::size_t rank) {

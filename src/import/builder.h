@@ -58,10 +58,6 @@ class Builder {
   std::vector<std::string>* warnings_;
 };
 
-/// A tensor of any data type with every element `value`.
-[[nodiscard]] Tensor filled(TensorType type, double value);
-/// Elements of an integer or bool tensor.
-[[nodiscard]] std::vector<std::int64_t> to_integers(const Tensor& tensor);
 /// `axis` counted from the front. Errors: unsupported-form when it is outside [-rank, rank).
 Result<std::int64_t> normal_axis(std::int64_t axis, std::size_t rank);
 /// Removes constants that no node uses and that are no outputs: what folding left behind.

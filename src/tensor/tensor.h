@@ -98,6 +98,10 @@ class Tensor {
 
 /// All elements as float32: floats converted, integers dequantised by the encoding when there is one.
 [[nodiscard]] std::vector<float> to_floats(const Tensor& tensor);
+/// A tensor of any data type with every element `value`.
+[[nodiscard]] Tensor filled(TensorType type, double value);
+/// Elements of an integer or bool tensor.
+[[nodiscard]] std::vector<std::int64_t> to_integers(const Tensor& tensor);
 /// `tensor` with its axes permuted: result axis i is input axis order[i]. Encoding axis follows.
 [[nodiscard]] Tensor transpose(const Tensor& tensor, const std::vector<std::int64_t>& order);
 [[nodiscard]] Shape permute(const Shape& shape, const std::vector<std::int64_t>& order);
