@@ -60,7 +60,8 @@ class Exporter {
     proto.set_name(graph_.name());
     writer_.emplace(proto, options_.opset);
     for (const auto& value : graph_.values()) writer_->take(value->name);
-    for (const Value* input : graph_.inputs()) set_type(*proto.add_input(), input->name, input->type.dtype, input->type.shape);
+    for (const Value* input : graph_.inputs())
+      set_type(*proto.add_input(), input->name, input->type.dtype, input->type.shape);
     HTPIPE_CHECK_OK(add_nodes());
     for (const Value* output : graph_.outputs()) {
       // An output that is a constant is an initializer of that name.
@@ -99,7 +100,8 @@ class Exporter {
     }
     for (const auto& node : graph_.nodes()) {
       std::vector<std::string> inputs;
-      for (const Value* operand : node->operands) inputs.push_back(operand == nullptr ? std::string() : name_of(*operand));
+      for (const Value* operand : node->operands)
+        inputs.push_back(operand == nullptr ? std::string() : name_of(*operand));
       std::vector<std::string> outputs;
       for (const Value* result : node->results) outputs.push_back(result->name);
       NodeWriter out(*writer_, *node, std::move(inputs), std::move(outputs));

@@ -73,13 +73,17 @@ std::string Writer::initializer(std::string_view wanted, const Tensor& tensor) {
     key.append(reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());
     if (const auto at = small_.find(key); at != small_.end()) return at->second;
   }
-  const std::string name = fresh(wanted);
+  const std::string name = initializer_named(fresh(wanted), tensor);
+  if (!key.empty()) small_.emplace(std::move(key), name);
+  return name;
+}
+
+std::string Writer::initializer_named(const std::string& name, const Tensor& tensor) {
   onnx::TensorProto& proto = *graph_.add_initializer();
   proto.set_name(name);
   proto.set_data_type(data_type_of(tensor.dtype()));
   for (const std::int64_t size : tensor.shape()) proto.add_dims(size);
   payloads_.push_back({graph_.initializer_size() - 1, tensor});
-  if (!key.empty()) small_.emplace(std::move(key), name);
   return name;
 }
 

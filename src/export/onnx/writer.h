@@ -41,6 +41,8 @@ class Writer {
                         const std::vector<std::string>& outputs, std::string_view domain = {});
   /// Adds an initializer; a constant of at most 64 bytes that is there already is not written twice.
   std::string initializer(std::string_view wanted, const Tensor& tensor);
+  /// A constant of the graph under its own name, which was taken before.
+  std::string initializer_named(const std::string& name, const Tensor& tensor);
   std::string integers(std::string_view wanted, const std::vector<std::int64_t>& values);
   /// A scalar of the data type.
   std::string scalar(std::string_view wanted, double value, DType dtype);
