@@ -49,7 +49,7 @@ class Exporter {
     }
     model_->set_ir_version(ir_version(options_.opset));
     model_->set_producer_name("htpipe");
-    model_->set_producer_version(std::string(version()));
+    model_->set_producer_version(std::string(kVersion));
     model_->add_opset_import()->set_version(options_.opset);
     if (!options_.source_digest.empty()) {
       auto& entry = *model_->add_metadata_props();
