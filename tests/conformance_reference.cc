@@ -12,90 +12,12 @@
 namespace htpipe::conformance {
 namespace {
 
-/// Position of image n, channel c, row y, column x in a rank-4 tensor of either layout.
-std::size_t pixel(const Shape& s, bool nhwc, Index n, Index c, Index y, Index x) {
-  return at(nhwc ? ((n * s[1] + y) * s[2] + x) * s[3] + c : ((n * s[1] + c) * s[2] + y) * s[3] + x);
-}
 
 double activated(const Attributes& attributes, double x) {
   const std::string& name = attributes.text("activation");
   if (name == "relu") return std::max(x, 0.0);
   if (name == "relu6") return std::min(std::max(x, 0.0), 6.0);
   return x;
-}
-
-/// Calls body(n, channel, row, column) for every element of a rank-4 result.
-template <typename Body>
-void for_each_pixel(const Shape& s, bool nhwc, Body body) {
-  for (Index n = 0; n < s[0]; ++n) {
-    for (Index c = 0; c < s[nhwc ? 3 : 1]; ++c) {
-      for (Index y = 0; y < s[nhwc ? 1 : 2]; ++y) {
-        for (Index x = 0; x < s[nhwc ? 2 : 3]; ++x) body(n, c, y, x);
-      }
-    }
-  }
-}
-
-Numbers convolution(const Call& call, bool depthwise) {
-  const bool nhwc = call.nhwc();
-  const Shape& in = call.shape(0);
-  const Shape& w = call.shape(1);
-  const Shape& out = call.out_shape();
-  const auto& stride = call.attributes().integers("stride");
-  const auto& pad = call.attributes().integers("pad_amount");
-  const auto& dilation = call.attributes().integers("dilation");
-  const Index height = in[nhwc ? 1 : 2];
-  const Index width = in[nhwc ? 2 : 3];
-  const Index channels = in[nhwc ? 3 : 1];
-  const Index out_channels = out[nhwc ? 3 : 1];
-  const Index groups = depthwise ? channels : call.attributes().integer("group");
-  const Index per_group = channels / groups;
-  Numbers result(at(element_count(out)));
-  for_each_pixel(out, nhwc, [&](Index n, Index c, Index y, Index x) {
-    double sum = call.in.size() > 2 && call.in[2] != nullptr ? (*call.in[2])[at(c)] : 0;
-    const Index group = c / (out_channels / groups);
-    for (Index kh = 0; kh < w[nhwc ? 0 : 2]; ++kh) {
-      for (Index kw = 0; kw < w[nhwc ? 1 : 3]; ++kw) {
-        const Index iy = y * stride[0] - pad[0] + kh * dilation[0];
-        const Index ix = x * stride[1] - pad[2] + kw * dilation[1];
-        if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
-        for (Index i = 0; i < per_group; ++i) {
-          const Index weight =
-              nhwc ? ((kh * w[1] + kw) * w[2] + i) * w[3] + c : ((c * w[1] + i) * w[2] + kh) * w[3] + kw;
-          sum += (*call.in[0])[pixel(in, nhwc, n, group * per_group + i, iy, ix)] * (*call.in[1])[at(weight)];
-        }
-      }
-    }
-    result[pixel(out, nhwc, n, c, y, x)] = activated(call.attributes(), sum);
-  });
-  return result;
-}
-
-Numbers pool(const Call& call, bool maximum) {
-  const bool nhwc = call.nhwc();
-  const Shape& in = call.shape(0);
-  const Shape& out = call.out_shape();
-  const auto& size = call.attributes().integers("filter_size");
-  const auto& stride = call.attributes().integers("stride");
-  const auto& pad = call.attributes().integers("pad_amount");
-  Numbers result(at(element_count(out)));
-  for_each_pixel(out, nhwc, [&](Index n, Index c, Index y, Index x) {
-    double best = -INFINITY;
-    double sum = 0;
-    double cells = 0;
-    for (Index iy = y * stride[0] - pad[0]; iy < y * stride[0] - pad[0] + size[0]; ++iy) {
-      for (Index ix = x * stride[1] - pad[2]; ix < x * stride[1] - pad[2] + size[1]; ++ix) {
-        if (iy < 0 || iy >= in[nhwc ? 1 : 2] || ix < 0 || ix >= in[nhwc ? 2 : 3]) continue;
-        const double value = (*call.in[0])[pixel(in, nhwc, n, c, iy, ix)];
-        best = std::max(best, value);
-        sum += value;
-        cells += 1;
-      }
-    }
-    if (!maximum && call.attributes().flag("count_pad_for_edges")) cells = static_cast<double>(size[0] * size[1]);
-    result[pixel(out, nhwc, n, c, y, x)] = maximum ? best : sum / cells;
-  });
-  return result;
 }
 
 Numbers fully_connected(const Call& call) {
@@ -118,6 +40,146 @@ std::size_t broadcast_index(const Shape& shape, const Shape& position) {
     index = index * shape[axis] + (shape[axis] == 1 ? 0 : p);
   }
   return at(index);
+}
+
+/// The spatial part of a shape or a position, and its channel.
+Shape spatial(const Shape& s, bool nhwc) {
+  return nhwc ? Shape(s.begin() + 1, s.end() - 1) : Shape(s.begin() + 2, s.end());
+}
+Index channel(const Shape& s, bool nhwc) { return nhwc ? s.back() : s[1]; }
+Shape position_of(Index n, Index c, const Shape& place, bool nhwc) {
+  Shape position = {n};
+  if (!nhwc) position.push_back(c);
+  position.insert(position.end(), place.begin(), place.end());
+  if (nhwc) position.push_back(c);
+  return position;
+}
+
+/// Calls body(cell) for every position in a box.
+template <typename Body>
+void for_each_position(const Shape& box, Body body) {
+  for (Index i = 0; i < element_count(box); ++i) body(unravel(box, i));
+}
+
+bool inside(const Shape& place, const Shape& box) {
+  for (std::size_t axis = 0; axis < box.size(); ++axis) {
+    if (place[axis] < 0 || place[axis] >= box[axis]) return false;
+  }
+  return true;
+}
+
+/// Where cell `cell` of the window at `place` lies in the image.
+Shape window_cell(const Attributes& attributes, const Shape& place, const Shape& cell) {
+  const auto& stride = attributes.integers("stride");
+  const auto& pad = attributes.integers("pad_amount");
+  const bool dilated = attributes.find("dilation") != nullptr;
+  Shape result(place.size());
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    const Index step = dilated ? attributes.integers("dilation")[i] : 1;
+    result[i] = place[i] * stride[i] - pad[2 * i] + cell[i] * step;
+  }
+  return result;
+}
+
+double bias_of(const Call& call, Index c) {
+  return call.in.size() > 2 && call.in[2] != nullptr ? (*call.in[2])[at(c)] : 0;
+}
+
+/// Conv2d, Conv3d and DepthWiseConv2d.
+Numbers convolution(const Call& call, bool depthwise) {
+  const bool nhwc = call.nhwc();
+  const Shape& in = call.shape(0);
+  const Shape& w = call.shape(1);
+  const Shape kernel = nhwc ? Shape(w.begin(), w.end() - 2) : Shape(w.begin() + 2, w.end());
+  const Index out_channels = channel(call.out_shape(), nhwc);
+  const Index groups = depthwise ? channel(in, nhwc) : call.attributes().integer("group");
+  const Index per_group = channel(in, nhwc) / groups;
+  Numbers result(at(element_count(call.out_shape())));
+  for (Index out = 0; out < static_cast<Index>(result.size()); ++out) {
+    const Shape to = unravel(call.out_shape(), out);
+    const Index c = channel(to, nhwc);
+    const Index group = c / (out_channels / groups);
+    double sum = bias_of(call, c);
+    for_each_position(kernel, [&](const Shape& cell) {
+      const Shape place = window_cell(call.attributes(), spatial(to, nhwc), cell);
+      if (!inside(place, spatial(in, nhwc))) return;
+      for (Index i = 0; i < per_group; ++i) {
+        Shape weight = cell;
+        weight.insert(nhwc ? weight.end() : weight.begin(), {nhwc ? i : c, nhwc ? c : i});
+        sum += (*call.in[0])[broadcast_index(in, position_of(to[0], group * per_group + i, place, nhwc))] *
+               (*call.in[1])[broadcast_index(w, weight)];
+      }
+    });
+    result[at(out)] = activated(call.attributes(), sum);
+  }
+  return result;
+}
+
+/// TransposeConv2d and TransposeConv3d: every input element adds its multiple of the weights to the result.
+Numbers transposed_convolution(const Call& call) {
+  const bool nhwc = call.nhwc();
+  const Shape& in = call.shape(0);
+  const Shape& w = call.shape(1);
+  const Shape& out = call.out_shape();
+  const Shape kernel = nhwc ? Shape(w.begin(), w.end() - 2) : Shape(w.begin() + 2, w.end());
+  const Index groups = call.attributes().integer("group");
+  const Index per_group = channel(out, nhwc) / groups;
+  Numbers result(at(element_count(out)));
+  for (Index i = 0; i < element_count(in); ++i) {
+    const Shape from = unravel(in, i);
+    const Index c = channel(from, nhwc);
+    const Index group = c / (channel(in, nhwc) / groups);
+    for_each_position(kernel, [&](const Shape& cell) {
+      const Shape place = window_cell(call.attributes(), spatial(from, nhwc), cell);
+      if (!inside(place, spatial(out, nhwc))) return;
+      for (Index o = 0; o < per_group; ++o) {
+        Shape weight = cell;
+        weight.insert(nhwc ? weight.end() : weight.begin(), {c, o});
+        result[broadcast_index(out, position_of(from[0], group * per_group + o, place, nhwc))] +=
+            (*call.in[0])[at(i)] * (*call.in[1])[broadcast_index(w, weight)];
+      }
+    });
+  }
+  for (Index i = 0; i < static_cast<Index>(result.size()); ++i) {
+    double& x = result[at(i)];
+    x = activated(call.attributes(), x + bias_of(call, channel(unravel(out, i), nhwc)));
+  }
+  return result;
+}
+
+/// A mean counts the cells in the image, or those in the image with its padding.
+Numbers pool(const Call& call, const std::string& kind) {
+  const bool nhwc = call.nhwc();
+  const Shape& in = call.shape(0);
+  const auto& size = call.attributes().integers("filter_size");
+  const auto& pad = call.attributes().integers("pad_amount");
+  const bool count_padding = kind == "PoolAvg" && call.attributes().flag("count_pad_for_edges");
+  Numbers result(at(element_count(call.out_shape())));
+  for (Index i = 0; i < static_cast<Index>(result.size()); ++i) {
+    const Shape to = unravel(call.out_shape(), i);
+    double best = -INFINITY;
+    double sum = 0;
+    double squares = 0;
+    double cells = 0;
+    for_each_position(Shape(size.begin(), size.end()), [&](const Shape& cell) {
+      const Shape place = window_cell(call.attributes(), spatial(to, nhwc), cell);
+      Shape shifted = place;
+      Shape padded = spatial(in, nhwc);
+      for (std::size_t axis = 0; axis < place.size(); ++axis) {
+        shifted[axis] += pad[2 * axis];
+        padded[axis] += pad[2 * axis] + pad[2 * axis + 1];
+      }
+      const bool real = inside(place, spatial(in, nhwc));
+      if (real || (count_padding && inside(shifted, padded))) cells += 1;
+      if (!real) return;
+      const double value = (*call.in[0])[broadcast_index(in, position_of(to[0], channel(to, nhwc), place, nhwc))];
+      best = std::max(best, value);
+      sum += value;
+      squares += value * value;
+    });
+    result[at(i)] = kind == "PoolMax" ? best : kind == "PoolAvg" ? sum / cells : std::sqrt(squares / cells);
+  }
+  return result;
 }
 
 Numbers mat_mul(const Call& call) {
@@ -210,8 +272,9 @@ Numbers batchnorm(const Call& call) {
 
 Numbers evaluate(const Call& call) {
   const std::string op(call.node.op->name);
-  if (op == "Conv2d" || op == "DepthWiseConv2d") return convolution(call, op != "Conv2d");
-  if (op == "PoolMax2d" || op == "PoolAvg2d") return pool(call, op == "PoolMax2d");
+  if (op == "Conv2d" || op == "Conv3d" || op == "DepthWiseConv2d") return convolution(call, op == "DepthWiseConv2d");
+  if (op.rfind("TransposeConv", 0) == 0) return transposed_convolution(call);
+  if (op.find("Pool") != std::string::npos) return pool(call, op.substr(0, op.size() - 2));
   if (op == "FullyConnected") return fully_connected(call);
   if (op == "MatMul") return mat_mul(call);
   if (op == "Concat") return concat(call);

@@ -2,6 +2,7 @@
 // Weights [out,1,kh,kw] ("nchw") or [kh,kw,1,out] ("nhwc"). Source: QNN operator DepthWiseConv2d.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "kernels/fixed/conv_requant.h"
@@ -27,9 +28,10 @@ Result<Shapes> shapes_of(const NodeView& node) {
   if (weight.size() != 4) return fail(Code::kShapeMismatch, "weights need rank 4");
   const bool nhwc = is_nhwc(node.attributes);
   Shapes shapes;
-  HTPIPE_TRY(shapes.window, make_window(node, weight[nhwc ? 0 : 2], weight[nhwc ? 1 : 3], true, false));
+  HTPIPE_TRY(shapes.window, make_window(node, {weight[nhwc ? 0 : 2], weight[nhwc ? 1 : 3]}, false));
   shapes.out_channels = weight[nhwc ? 3 : 0];
-  if (weight[nhwc ? 2 : 1] != 1 || shapes.window.channels < 1 || shapes.out_channels % shapes.window.channels != 0) {
+  if (weight[nhwc ? 2 : 1] != 1 || shapes.window.channels < 1 || shapes.out_channels < 1 ||
+      shapes.out_channels % shapes.window.channels != 0) {
     return fail(Code::kShapeMismatch,
                 fmt::format("weights {} do not fit {}", to_string(weight), to_string(node.type(0).shape)));
   }
@@ -41,6 +43,7 @@ Result<Shapes> shapes_of(const NodeView& node) {
 }
 
 Result<std::vector<TensorType>> infer(const NodeView& node) {
+  HTPIPE_CHECK_OK(check_products(node));
   HTPIPE_TRY(const Shapes shapes, shapes_of(node));
   HTPIPE_CHECK_OK(activation_range(node.attributes.text("activation")));
   return std::vector<TensorType>{window_result(node, shapes.window, shapes.out_channels)};
@@ -72,29 +75,61 @@ void for_each_output(const Shapes& shapes, Start start, Cell cell, Done done) {
   }
 }
 
+/// [kh,kw,1,out] of [out,1,kh,kw].
+void to_channel_last(const float* from, std::int64_t channels, std::int64_t cells, float* to) {
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t cell = 0; cell < cells; ++cell) to[cell * channels + c] = *from++;
+  }
+}
+
+/// out[c] += in[c / multiplier] * taps[c]
+void add_products(const Shapes& shapes, const float* in, const float* taps, float* out) {
+  if (shapes.multiplier == 1) {
+    for (std::int64_t c = 0; c < shapes.out_channels; ++c) out[c] += in[c] * taps[c];
+    return;
+  }
+  for (std::int64_t c = 0; c < shapes.window.channels; ++c) {
+    for (std::int64_t i = 0; i < shapes.multiplier; ++i) *out++ += in[c] * *taps++;
+  }
+}
+
 Result<Kernel> float_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
+  HTPIPE_CHECK_OK(require_f32(node));
   HTPIPE_TRY(const Shapes shapes, shapes_of(node));
   HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
-  HTPIPE_TRY(const Tensor weight, nhwc_weights(node, depth_wise_conv2d().weight_to_nhwc));
+  Tensor constant;
+  if (node.constants[1] != nullptr) {
+    HTPIPE_TRY(constant, nhwc_weights(node, depth_wise_conv2d().weight_to_nhwc));
+  }
   const bool has_bias = node.has(2);
+  const bool turns = constant.empty() && !is_nhwc(node.attributes);
   Kernel kernel;
-  kernel.run = [shapes, range, weight, has_bias](const KernelCall& call) {
-    const float* taps = weight.data<float>().data();
+  if (turns) {
+    kernel.scratch_bytes = static_cast<std::size_t>(shapes.window.cells() * shapes.out_channels) * sizeof(float);
+  }
+  kernel.run = [shapes, range, constant, has_bias, turns](const KernelCall& call) {
+    const float* taps = constant.empty() ? call.in<float>(1) : constant.data<float>().data();
+    if (turns) {
+      auto* turned = reinterpret_cast<float*>(call.scratch);
+      to_channel_last(taps, shapes.out_channels, shapes.window.cells(), turned);
+      taps = turned;
+    }
     const float* in = call.in<float>(0);
     float* out = call.out<float>(0);
-    float sum = 0.0F;
-    for_each_output(
-        shapes, [&] { sum = 0.0F; },
-        [&](std::int64_t in_index, std::int64_t tap) {
-          if (in_index >= 0) sum += in[in_index] * taps[tap];
+    const std::int64_t channels = shapes.out_channels;
+    kernels::for_each_pixel(
+        shapes.window, [&](std::int64_t pixel) { std::fill_n(out + pixel * channels, channels, 0.0F); },
+        [&](std::int64_t pixel, std::int64_t in_pixel, std::int64_t tap) {
+          add_products(shapes, in + in_pixel * shapes.window.channels, taps + tap * channels, out + pixel * channels);
         },
-        [&](std::int64_t out_index, std::int64_t channel) {
-          out[out_index] = sum + (has_bias ? call.in<float>(2)[channel] : 0.0F);
+        [&](std::int64_t pixel, std::int64_t) {
+          float* target = out + pixel * channels;
+          for (std::int64_t c = 0; c < channels && has_bias; ++c) target[c] += call.in<float>(2)[c];
         });
-    apply_activation(range, out, shapes.window.n * shapes.window.out_h * shapes.window.out_w * shapes.out_channels);
+    apply_activation(range, out, shapes.window.n * shapes.window.out_pixels() * channels);
   };
-  return with_layout(node, shapes.window, shapes.out_channels, std::move(kernel));
+  return with_layout(node, shapes.window.out_pixels(), shapes.out_channels, std::move(kernel));
 }
 
 kernels::ConvForm form_of(const Shapes& shapes, int htp_version, bool wide) {

@@ -1,4 +1,5 @@
 // FullyConnected: [.., k] times weights [m, k] transposed, plus bias; the leading axes collapse into the batch.
+// Constant weights are packed once, others in every run.
 // Source: QNN operator FullyConnected (weights [m, n]).
 #include <fmt/core.h>
 
@@ -8,6 +9,7 @@
 #include "ops/activation.h"
 #include "ops/fixed_product.h"
 #include "ops/registry.h"
+#include "ops/spatial.h"
 
 namespace htpipe::ops {
 namespace {
@@ -32,6 +34,7 @@ Result<Sizes> sizes_of(const NodeView& node) {
 }
 
 Result<std::vector<TensorType>> infer(const NodeView& node) {
+  HTPIPE_CHECK_OK(check_products(node));
   HTPIPE_TRY(const Sizes sizes, sizes_of(node));
   HTPIPE_CHECK_OK(activation_range(node.attributes.text("activation")));
   Shape shape = {sizes.batch, sizes.m};
@@ -48,20 +51,32 @@ Result<Tensor> transposed_weights(const NodeView& node) {
   return transpose(*weight, {1, 0});
 }
 
+void pack(const Sizes& sizes, const float* weights, float* panels) {
+  kernels::pack_f32(weights, sizes.k, sizes.m, 1, sizes.k, panels);
+}
+
 Result<Kernel> float_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
+  HTPIPE_CHECK_OK(require_f32(node));
   HTPIPE_TRY(const Sizes sizes, sizes_of(node));
   HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
-  HTPIPE_TRY(const Tensor weight, transposed_weights(node));
-  auto packed = std::make_shared<kernels::PackedF32>(kernels::pack_f32(weight.data<float>().data(), sizes.k, sizes.m));
+  const auto panel_count = static_cast<std::size_t>(kernels::packed_count_f32(sizes.k, sizes.m));
+  std::shared_ptr<std::vector<float>> constant;
+  if (const Tensor* weight = node.constants[1]) {
+    constant = std::make_shared<std::vector<float>>(panel_count);
+    pack(sizes, weight->data<float>().data(), constant->data());
+  }
   const bool has_bias = node.has(2);
   Kernel kernel;
-  kernel.run = [sizes, range, packed, has_bias](const KernelCall& call) {
+  kernel.scratch_bytes = constant ? 0 : panel_count * sizeof(float);
+  kernel.run = [sizes, range, constant, has_bias](const KernelCall& call) {
     float* out = call.out<float>(0);
-    kernels::gemm_f32(call.in<float>(0), *packed, out, sizes.batch);
-    if (has_bias) {
+    auto* panels = constant ? constant->data() : reinterpret_cast<float*>(call.scratch);
+    if (!constant) pack(sizes, call.in<float>(1), panels);
+    kernels::gemm_f32(call.in<float>(0), {sizes.k, sizes.m, panels}, out, sizes.batch);
+    for (std::int64_t row = 0; row < sizes.batch && has_bias; ++row) {
       const float* bias = call.in<float>(2);
-      for (std::int64_t i = 0; i < sizes.batch * sizes.m; ++i) out[i] += bias[i % sizes.m];
+      for (std::int64_t i = 0; i < sizes.m; ++i) out[row * sizes.m + i] += bias[i];
     }
     apply_activation(range, out, sizes.batch * sizes.m);
   };

@@ -2,37 +2,161 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 
 namespace htpipe::ops {
+namespace {
 
-std::vector<AttributeSpec> pool_attributes() {
+using kernels::Window;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Cells in image and padding along one axis, by output position.
+std::vector<std::int64_t> padded_cells(std::int64_t out, std::int64_t in, std::int64_t before, std::int64_t after,
+                                       std::int64_t kernel, std::int64_t stride, std::int64_t dilation) {
+  std::vector<std::int64_t> counts(at(out), 0);
+  for (std::int64_t i = 0; i < out; ++i) {
+    for (std::int64_t k = 0; k < kernel; ++k) {
+      if (i * stride - before + k * dilation < in + after) ++counts[at(i)];
+    }
+  }
+  return counts;
+}
+
+template <typename T>
+constexpr T lowest_of() {
+  if constexpr (std::numeric_limits<T>::has_infinity) return -std::numeric_limits<T>::infinity();
+  return std::numeric_limits<T>::lowest();
+}
+
+bool is_dilated(const Attributes& attributes) {
+  const auto& dilation = attributes.integers("dilation");
+  return std::any_of(dilation.begin(), dilation.end(), [](std::int64_t step) { return step != 1; });
+}
+
+bool is_nan(float x) { return std::isnan(x); }
+bool is_nan(std::int64_t /*x*/) { return false; }
+
+template <typename T>
+void run_max(const Window& window, const KernelCall& call) {
+  const T* in = call.in<T>(0);
+  T* out = call.out<T>(0);
+  const std::int64_t channels = window.channels;
+  kernels::for_each_pixel(
+      window, [&](std::int64_t pixel) { std::fill_n(out + pixel * channels, channels, lowest_of<T>()); },
+      [&](std::int64_t pixel, std::int64_t in_pixel, std::int64_t) {
+        const T* source = in + in_pixel * channels;
+        T* target = out + pixel * channels;
+        for (std::int64_t c = 0; c < channels; ++c) {
+          if (source[c] > target[c] || is_nan(source[c])) target[c] = source[c];
+        }
+      },
+      [](std::int64_t, std::int64_t) {});
+}
+
+}  // namespace
+
+std::vector<AttributeSpec> pool_attributes(std::size_t axes) {
   return {layout_attribute(),
-          stride_attribute(),
-          pad_attribute(),
-          {"filter_size", std::vector<std::int64_t>{1, 1}, true, "[height, width]"},
-          {"rounding_mode", std::string("floor"), false, "of the output size: floor or ceil"}};
+          stride_attribute(axes),
+          pad_attribute(axes),
+          {"filter_size", std::vector<std::int64_t>(axes, 1), true,
+           axes == 2 ? "[height, width]" : "[depth, height, width]"},
+          {"rounding_mode", std::string("floor"), false, "of the output size: floor or ceil"},
+          dilation_attribute(axes)};
 }
 
-std::vector<ParamLowering> pool_params() {
-  return {{"filter_size", "filter_size", ParamKind::kU32List},
-          {"stride", "stride", ParamKind::kU32List},
-          {"pad_amount", "pad_amount", ParamKind::kU32Pairs},
-          {"rounding_mode", "rounding_mode", ParamKind::kEnum, {{"floor", 0}, {"ceil", 1}}, true}};
+Lowering pool_lowering(std::string_view type, bool mean) {
+  Lowering lowering;
+  lowering.type = type;
+  lowering.params = {{"filter_size", "filter_size", ParamKind::kU32List},
+                     {"stride", "stride", ParamKind::kU32List},
+                     {"pad_amount", "pad_amount", ParamKind::kU32Pairs},
+                     {"rounding_mode", "rounding_mode", ParamKind::kEnum, {{"floor", 0}, {"ceil", 1}}, true}};
+  if (mean) lowering.params.push_back({"count_pad_for_edges", "count_pad_for_edges", ParamKind::kBool, {}, true});
+  lowering.check = [](const NodeView& node) -> Status {
+    const Attribute& dilation = *node.attributes.find("dilation");
+    if (is_dilated(node.attributes)) {
+      return fail(Code::kUnsupportedForm, fmt::format("QNN's pooling has no dilation (here {})", to_string(dilation)));
+    }
+    return {};
+  };
+  return lowering;
 }
 
-Result<kernels::Window> pool_window(const NodeView& node) {
+Result<Window> pool_window(const NodeView& node) {
   const auto& size = node.attributes.integers("filter_size");
   const std::string& rounding = node.attributes.text("rounding_mode");
-  if (size.size() != 2 || (rounding != "floor" && rounding != "ceil")) {
-    return fail(Code::kUnsupportedForm, "filter_size needs two numbers and rounding_mode floor or ceil");
+  if (rounding != "floor" && rounding != "ceil") {
+    return fail(Code::kUnsupportedForm, "rounding_mode needs floor or ceil");
   }
-  return make_window(node, size[0], size[1], false, rounding == "ceil");
+  return make_window(node, size, rounding == "ceil");
 }
 
-Result<std::vector<TensorType>> infer_pool(const NodeView& node) {
-  HTPIPE_TRY(const kernels::Window window, pool_window(node));
+Result<std::vector<TensorType>> infer_pool(const NodeView& node, std::size_t axes) {
+  if (node.attributes.integers("filter_size").size() != axes) {
+    return fail(Code::kUnsupportedForm, fmt::format("filter_size needs {} numbers", axes));
+  }
+  HTPIPE_TRY(const Window window, pool_window(node));
   return std::vector<TensorType>{window_result(node, window, window.channels)};
+}
+
+Status require_no_dilation(const NodeView& node) {
+  if (is_dilated(node.attributes)) return fail(Code::kNoFixedRule, "the chip's pooling has no dilation");
+  return {};
+}
+
+PaddedCells::PaddedCells(const Window& w, const Attributes& attributes) : out_h_(w.out_h), out_w_(w.out_w) {
+  const auto& pad = attributes.integers("pad_amount");
+  const std::int64_t back = pad.size() == 6 ? pad[1] : 0;
+  slices_ = padded_cells(w.out_d, w.in_d, w.pad_front, back, w.kernel_d, w.stride_d, w.dilation_d);
+  rows_ = padded_cells(w.out_h, w.in_h, w.pad_top, pad[pad.size() - 3], w.kernel_h, w.stride_h, w.dilation_h);
+  columns_ = padded_cells(w.out_w, w.in_w, w.pad_left, pad[pad.size() - 1], w.kernel_w, w.stride_w, w.dilation_w);
+}
+
+std::int64_t PaddedCells::operator()(std::int64_t out_pixel) const {
+  const std::int64_t line = out_pixel / out_w_;
+  return slices_[at(line / out_h_) % slices_.size()] * rows_[at(line % out_h_)] * columns_[at(out_pixel % out_w_)];
+}
+
+Result<Kernel> max_pool_kernel(const KernelRequest& request) {
+  HTPIPE_TRY(const Window window, pool_window(request.node));
+  const DType dtype = request.node.type(0).dtype;
+  if (dtype != DType::kF32 && dtype != DType::kI64) {
+    return fail(Code::kUnsupportedForm, fmt::format("no maximum of {}", name_of(dtype)));
+  }
+  Kernel kernel;
+  kernel.run = [window, dtype](const KernelCall& call) {
+    dtype == DType::kF32 ? run_max<float>(window, call) : run_max<std::int64_t>(window, call);
+  };
+  return with_layout(request.node, window.out_pixels(), window.channels, std::move(kernel));
+}
+
+Result<Kernel> mean_pool_kernel(const KernelRequest& request) {
+  HTPIPE_CHECK_OK(require_f32(request.node));
+  HTPIPE_TRY(const Window window, pool_window(request.node));
+  const bool count_padding = request.node.attributes.flag("count_pad_for_edges");
+  Kernel kernel;
+  kernel.run = [window, count_padding, padded = PaddedCells(window, request.node.attributes)](const KernelCall& call) {
+    const float* in = call.in<float>(0);
+    float* out = call.out<float>(0);
+    const std::int64_t channels = window.channels;
+    kernels::for_each_pixel(
+        window, [&](std::int64_t pixel) { std::fill_n(out + pixel * channels, channels, 0.0F); },
+        [&](std::int64_t pixel, std::int64_t in_pixel, std::int64_t) {
+          const float* source = in + in_pixel * channels;
+          float* target = out + pixel * channels;
+          for (std::int64_t c = 0; c < channels; ++c) target[c] += source[c];
+        },
+        [&](std::int64_t pixel, std::int64_t cells) {
+          const auto divisor = static_cast<float>(count_padding ? padded(pixel) : cells);
+          for (std::int64_t c = 0; c < channels; ++c) out[pixel * channels + c] /= divisor;
+        });
+  };
+  return with_layout(request.node, window.out_pixels(), window.channels, std::move(kernel));
 }
 
 }  // namespace htpipe::ops

@@ -1,7 +1,9 @@
-// What PoolMax2d and PoolAvg2d share: attributes, geometry and the walk over windows.
+// What the pooling operators share: attributes, geometry, the walk over windows and the float kernels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "ir/op.h"
@@ -10,10 +12,35 @@
 
 namespace htpipe::ops {
 
-[[nodiscard]] std::vector<AttributeSpec> pool_attributes();
-[[nodiscard]] std::vector<ParamLowering> pool_params();
+/// data_layout, stride, pad_amount, filter_size, rounding_mode, dilation.
+[[nodiscard]] std::vector<AttributeSpec> pool_attributes(std::size_t axes = 2);
+/// The parameters, and a check that refuses dilation, which QNN's pools do not have.
+[[nodiscard]] Lowering pool_lowering(std::string_view type, bool mean);
 Result<kernels::Window> pool_window(const NodeView& node);
-Result<std::vector<TensorType>> infer_pool(const NodeView& node);
+/// The chip's pools have no dilation. Errors: no-fixed-rule.
+Status require_no_dilation(const NodeView& node);
+/// Plain values must be floats; maxima are also taken of integers.
+Result<std::vector<TensorType>> infer_pool(const NodeView& node, std::size_t axes = 2);
+
+/// Cells of the window at an output pixel that lie in the image or its padding: the divisor of a mean that counts
+/// padding. Smaller than the window only where that reaches over the end of the padding, as it may with rounding up.
+class PaddedCells {
+ public:
+  PaddedCells(const kernels::Window& window, const Attributes& attributes);
+  [[nodiscard]] std::int64_t operator()(std::int64_t out_pixel) const;
+
+ private:
+  std::int64_t out_h_;
+  std::int64_t out_w_;
+  std::vector<std::int64_t> slices_;  ///< by output slice, row and column
+  std::vector<std::int64_t> rows_;
+  std::vector<std::int64_t> columns_;
+};
+
+/// Maximum of the cells inside the image; NaN when one of them is. float32 and i64.
+Result<Kernel> max_pool_kernel(const KernelRequest& request);
+/// Mean of the cells inside the image, or of all cells in it and its padding (attribute count_pad_for_edges).
+Result<Kernel> mean_pool_kernel(const KernelRequest& request);
 
 /// For every output element: start(), cell(in_index) for each cell inside the image, done(out_index, cells inside).
 template <typename Start, typename Cell, typename Done>

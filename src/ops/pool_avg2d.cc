@@ -24,23 +24,6 @@ bool padded(const Attributes& attributes) {
   return false;
 }
 
-Result<Kernel> float_kernel(const KernelRequest& request) {
-  HTPIPE_TRY(const Window window, pool_window(request.node));
-  const bool count_padding = request.node.attributes.flag("count_pad_for_edges");
-  Kernel kernel;
-  kernel.run = [window, count_padding](const KernelCall& call) {
-    const float* in = call.in<float>(0);
-    float* out = call.out<float>(0);
-    float sum = 0.0F;
-    for_each_window(
-        window, [&] { sum = 0.0F; }, [&](std::int64_t index) { sum += in[index]; },
-        [&](std::int64_t index, std::int64_t cells) {
-          out[index] = sum / static_cast<float>(count_padding ? window.kernel_h * window.kernel_w : cells);
-        });
-  };
-  return with_layout(request.node, window, window.channels, std::move(kernel));
-}
-
 /// How the chip computes a mean; which one depends on the geometry (docs/htp-arithmetic.md, "Mean pooling").
 enum class MeanForm : std::uint8_t {
   kRounded,      ///< the correctly rounded mean; with several encodings rounded twice
@@ -172,6 +155,7 @@ Result<Kernel> convolution_kernel(const KernelRequest& request, const Window& wi
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const Window window, pool_window(node));
+  HTPIPE_CHECK_OK(require_no_dilation(node));
   if (!is_nhwc(node.attributes)) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
   HTPIPE_TRY(const Grid from, Grid::of(node.type(0)));
   HTPIPE_TRY(const Grid to, Grid::of(*request.results[0]));
@@ -234,14 +218,12 @@ const OpDef& pool_avg2d() {
     def.operands = {{"input"}};
     def.attributes = pool_attributes();
     def.attributes.push_back({"count_pad_for_edges", false, false, "padding counts as zeros"});
-    def.infer = infer_pool;
-    def.float_kernel = float_kernel;
+    def.infer = [](const NodeView& node) { return infer_pool(node); };
+    def.float_kernel = mean_pool_kernel;
     def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kSpatial;
     def.result_encoding = ResultEncoding::kSameAsInput;
-    std::vector<ParamLowering> params = pool_params();
-    params.push_back({"count_pad_for_edges", "count_pad_for_edges", ParamKind::kBool, {}, true});
-    def.lowering = {"PoolAvg2d", std::move(params)};
+    def.lowering = pool_lowering("PoolAvg2d", true);
     return def;
   }();
   return op;

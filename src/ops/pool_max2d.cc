@@ -1,6 +1,5 @@
 // PoolMax2d: maximum over a 2-D window; cells outside the image do not count. Source: QNN operator PoolMax2d.
 #include <algorithm>
-#include <limits>
 #include <memory>
 
 #include "kernels/fixed/elementwise.h"
@@ -10,23 +9,9 @@
 namespace htpipe::ops {
 namespace {
 
-Result<Kernel> float_kernel(const KernelRequest& request) {
-  HTPIPE_TRY(const kernels::Window window, pool_window(request.node));
-  Kernel kernel;
-  kernel.run = [window](const KernelCall& call) {
-    const float* in = call.in<float>(0);
-    float* out = call.out<float>(0);
-    float best = 0.0F;
-    for_each_window(
-        window, [&] { best = -std::numeric_limits<float>::infinity(); },
-        [&](std::int64_t index) { best = std::max(best, in[index]); },
-        [&](std::int64_t index, std::int64_t) { out[index] = best; });
-  };
-  return with_layout(request.node, window, window.channels, std::move(kernel));
-}
-
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const kernels::Window window, pool_window(request.node));
+  HTPIPE_CHECK_OK(require_no_dilation(request.node));
   if (!is_nhwc(request.node.attributes)) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
   HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(request.node.type(0)));
   HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
@@ -55,13 +40,13 @@ const OpDef& pool_max2d() {
     def.doc = "Maximum over a 2-D window.";
     def.operands = {{"input"}};
     def.attributes = pool_attributes();
-    def.infer = infer_pool;
-    def.float_kernel = float_kernel;
+    def.infer = [](const NodeView& node) { return infer_pool(node); };
+    def.float_kernel = max_pool_kernel;
     def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kSpatial;
     def.result_encoding = ResultEncoding::kSameAsInput;
     def.exactness = Exactness::kCopy;
-    def.lowering = {"PoolMax2d", pool_params()};
+    def.lowering = pool_lowering("PoolMax2d", false);
     return def;
   }();
   return op;

@@ -50,7 +50,10 @@ std::optional<Producer> match(const Graph& graph, const Node& batchnorm) {
   }
   std::int64_t axis = node->op->weight_channel_axis;
   if (!is_channel_last(*node)) axis = node->op->weight_to_nhwc[static_cast<std::size_t>(axis)];
-  return Producer{node, *weight, *bias, static_cast<std::size_t>(axis)};
+  // With groups, the channels of a transposed convolution are spread over two axes of its weights.
+  const auto weight_axis = static_cast<std::size_t>(axis);
+  if (node->operands[*weight]->type.shape[weight_axis] != batchnorm.operands[1]->type.count()) return std::nullopt;
+  return Producer{node, *weight, *bias, weight_axis};
 }
 
 Tensor scaled_weight(const Tensor& weight, std::size_t axis, std::span<const float> scale) {

@@ -6,15 +6,14 @@
 
 namespace htpipe::passes {
 
-const Permutation& to_nhwc() {
-  static const Permutation perm = {0, 2, 3, 1};
+Permutation to_nhwc(std::size_t rank) {
+  Permutation perm = {0};
+  for (std::size_t axis = 2; axis < rank; ++axis) perm.push_back(static_cast<std::int64_t>(axis));
+  perm.push_back(1);
   return perm;
 }
 
-const Permutation& to_nchw() {
-  static const Permutation perm = {0, 3, 1, 2};
-  return perm;
-}
+Permutation to_nchw(std::size_t rank) { return inverse(to_nhwc(rank)); }
 
 Permutation inverse(const Permutation& perm) {
   Permutation result(perm.size());
@@ -48,8 +47,9 @@ const Permutation* permutation_of(const Value* value) {
 }
 
 std::string_view suffix_of(const Permutation& perm) {
-  if (perm == to_nhwc()) return "_nhwc";
-  return perm == to_nchw() ? "_nchw" : "_transposed";
+  if (perm.size() < 4) return "_transposed";
+  if (perm == to_nhwc(perm.size())) return "_nhwc";
+  return perm == to_nchw(perm.size()) ? "_nchw" : "_transposed";
 }
 
 Value* find_transposed(const Value* value, const Permutation& perm, const Node* user) {

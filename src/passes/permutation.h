@@ -2,6 +2,7 @@
 // Invariant: a Transpose added here takes an output's name with it, so that the outside of the graph does not change.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -13,9 +14,9 @@ namespace htpipe::passes {
 
 using Permutation = std::vector<std::int64_t>;
 
-/// From [n,c,h,w] to [n,h,w,c], and back.
-[[nodiscard]] const Permutation& to_nhwc();
-[[nodiscard]] const Permutation& to_nchw();
+/// From [n,c,h,w] to [n,h,w,c], and back; with more or fewer spatial axes for other ranks.
+[[nodiscard]] Permutation to_nhwc(std::size_t rank = 4);
+[[nodiscard]] Permutation to_nchw(std::size_t rank = 4);
 
 [[nodiscard]] Permutation inverse(const Permutation& perm);
 /// Permuting by the result is permuting by `first` and then by `second`.

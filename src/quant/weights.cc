@@ -44,7 +44,8 @@ Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int cha
   }
   const std::vector<float> biases = bias.empty() ? std::vector<float>{} : to_floats(bias);
   for (std::size_t c = 0; c < biases.size(); ++c) {
-    float& scale = scales[scales.size() == 1 ? 0 : c];
+    // A grouped transposed convolution has fewer weight channels than results: each scale serves every group.
+    float& scale = scales[c % scales.size()];
     const double steps =
         std::fabs(static_cast<double>(biases[c])) / (static_cast<double>(input_scale) * static_cast<double>(scale));
     if (steps > kLargestBias) scale = static_cast<float>(static_cast<double>(scale) * steps / kLargestBias);
@@ -55,8 +56,9 @@ Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int cha
   result.weight = store_as(weight, type);
   if (bias.empty()) return result;
   Encoding encoding{{}, {}, channel_axis < 0 ? -1 : 0, 32};
-  for (const float scale : scales) {
-    encoding.scales.push_back(input_scale * scale);
+  const std::size_t channels = channel_axis < 0 ? 1 : std::max(biases.size(), scales.size());
+  for (std::size_t c = 0; c < channels; ++c) {
+    encoding.scales.push_back(input_scale * scales[c % scales.size()]);
     encoding.zero_points.push_back(0);
   }
   result.bias = store_as(bias, {DType::kI32, bias.shape(), std::move(encoding)});

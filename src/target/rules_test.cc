@@ -91,11 +91,16 @@ class Cases {
       if (rank > 1) right[right.size() - 2] = 4;
       spec.inputs = {input("a", shape), input("b", right)};
       spec.params = {{"transpose_in0", false}, {"transpose_in1", false}};
-    } else if (op == "PoolAvg2d" || op == "PoolMax2d") {
+    } else if (op == "Conv3d" || op == "TransposeConv2d" || op == "TransposeConv3d") {
+      spec.inputs = {input("x", shape), weight(op == "TransposeConv2d" ? Shape{1, 1, 4, 4} : Shape{1, 1, 1, 4, 4}),
+                     bias(4)};
+      add_geometry(spec, op == "TransposeConv2d" ? 2 : 3);
+    } else if (op == "L2Pool2d" || op == "PoolAvg2d" || op == "PoolMax2d" || op == "PoolAvg3d" || op == "PoolMax3d") {
+      const std::int64_t axes = op.find("3d") == std::string::npos ? 2 : 3;
       spec.inputs = {input("x", shape)};
-      spec.params = {{"filter_size", u32_tensor({2}, {1, 1})},
-                     {"stride", u32_tensor({2}, {1, 1})},
-                     {"pad_amount", u32_tensor({2, 2}, {0, 0, 0, 0})}};
+      spec.params = {
+          {"filter_size", u32_tensor({axes}, std::vector<std::uint32_t>(static_cast<std::size_t>(axes), 1))}};
+      add_geometry(spec, axes);
     } else if (op == "Reshape" || op == "Convert" || op == "Quantize" || op == "Dequantize") {
       spec.inputs = {input("x", shape)};
     } else if (op == "Transpose") {
@@ -178,6 +183,11 @@ class Cases {
   std::string fixed(const std::string& name, TensorType type) {
     Tensor zeros(type);
     return keep({name_ + "." + name, TensorRole::kStatic, std::move(type), std::move(zeros)});
+  }
+  static void add_geometry(OpSpec& spec, std::int64_t axes) {
+    const auto count = static_cast<std::size_t>(axes);
+    spec.params.push_back({"stride", u32_tensor({axes}, std::vector<std::uint32_t>(count, 1))});
+    spec.params.push_back({"pad_amount", u32_tensor({axes, 2}, std::vector<std::uint32_t>(2 * count, 0))});
   }
   std::string weight(Shape shape) {
     if (precision_ == Precision::kFp16) return fixed("w", {DType::kF16, std::move(shape), std::nullopt});
@@ -313,6 +323,15 @@ TEST(Judge, WhatQnnCannotExpressIsUnsupported) {
   EXPECT_EQ(resize("").support, Support::kNative);
   EXPECT_THAT(resize(", antialias=true").reason, testing::HasSubstr("no antialias"));
   EXPECT_THAT(resize(", scales=[0.55f,0.5f]").reason, testing::HasSubstr("scales 8 to 4 by 0.5"));
+}
+
+TEST(Judge, DilatedPoolingIsRefused) {
+  const NodeVerdict verdict = judge_text(
+      "graph @g(%x: f32[1,8,8,4]) -> (%y) {\n"
+      "  %y = PoolMax2d(%x) {data_layout=\"nhwc\", filter_size=[2,2], dilation=[2,2]} : f32[1,6,6,4]\n}\n",
+      "snapdragon-8-gen-3", Precision::kInt8);
+  EXPECT_EQ(verdict.support, Support::kUnsupported);
+  EXPECT_THAT(verdict.reason, testing::HasSubstr("dilation"));
 }
 
 TEST(Judge, ChannelFirstNeedsARewrite) {

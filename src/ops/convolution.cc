@@ -1,0 +1,189 @@
+#include "ops/convolution.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "kernels/gemm.h"
+#include "ops/activation.h"
+#include "ops/spatial.h"
+
+namespace htpipe::ops {
+namespace {
+
+using kernels::Window;
+
+/// Output rows of a product, so that small images share one sweep over the weights.
+constexpr std::int64_t kRowsPerProduct = 96;
+
+/// [(kd,)kh,kw,in,out] of [out,in,(kd,)kh,kw].
+void to_channel_last(const float* from, std::int64_t out, std::int64_t in, std::int64_t cells, float* to) {
+  for (std::int64_t o = 0; o < out; ++o) {
+    for (std::int64_t i = 0; i < in; ++i) {
+      for (std::int64_t cell = 0; cell < cells; ++cell) to[(cell * in + i) * out + o] = *from++;
+    }
+  }
+}
+
+/// Packs the columns of every group, one behind the other.
+void pack_groups(const ConvolutionShapes& shapes, const float* weights, float* panels) {
+  const std::int64_t part = shapes.out_per_group();
+  for (std::int64_t g = 0; g < shapes.group; ++g) {
+    kernels::pack_f32(weights + g * part, shapes.patch(), part, shapes.out_channels, 1, panels);
+    panels += kernels::packed_count_f32(shapes.patch(), part);
+  }
+}
+
+class FloatConvolution {
+ public:
+  FloatConvolution(const NodeView& node, const ConvolutionShapes& shapes, ActivationRange range)
+      : shapes_(shapes), range_(range), has_bias_(node.has(2)), nhwc_(is_nhwc(node.attributes)) {
+    const Window& window = shapes.window;
+    const std::int64_t width = std::max<std::int64_t>(window.out_w, 1);
+    lines_ = std::clamp<std::int64_t>(kRowsPerProduct / width, 1, std::max<std::int64_t>(window.out_lines(), 1));
+    direct_ = shapes.group == 1 && window.is_pointwise();
+    if (direct_) lines_ = window.out_lines();
+    panel_count_ = shapes.group * kernels::packed_count_f32(shapes.patch(), shapes.out_per_group());
+    patch_count_ = direct_ ? 0 : lines_ * window.out_w * shapes.patch();
+    sum_count_ = shapes.group == 1 ? 0 : lines_ * window.out_w * shapes.out_per_group();
+    if (const Tensor* weight = node.constants[1]) {
+      constant_ = std::make_shared<std::vector<float>>(static_cast<std::size_t>(panel_count_));
+      std::vector<float> turned(nhwc_ ? 0 : static_cast<std::size_t>(weight->count()));
+      pack_groups(shapes_, channel_last(weight->data<float>().data(), turned.data()), constant_->data());
+    }
+  }
+
+  [[nodiscard]] std::size_t scratch_bytes() const {
+    const std::int64_t weights = shapes_.patch() * shapes_.out_channels;
+    const std::int64_t packing = constant_ ? 0 : panel_count_ + (nhwc_ ? 0 : weights);
+    return static_cast<std::size_t>(patch_count_ + sum_count_ + packing) * sizeof(float);
+  }
+
+  void run(const KernelCall& call) const {
+    const Window& window = shapes_.window;
+    auto* patches = reinterpret_cast<float*>(call.scratch);
+    float* sums = patches + patch_count_;
+    const float* panels = constant_ ? constant_->data() : pack(call.in<float>(1), sums + sum_count_);
+    const float* bias = has_bias_ ? call.in<float>(2) : nullptr;
+    for (std::int64_t image = 0; image < window.n; ++image) {
+      const float* in = call.in<float>(0) + image * window.in_pixels() * window.channels;
+      for (std::int64_t line = 0; line < window.out_lines(); line += lines_) {
+        const std::int64_t lines = std::min(lines_, window.out_lines() - line);
+        float* out = call.out<float>(0) + (image * window.out_lines() + line) * window.out_w * shapes_.out_channels;
+        for (std::int64_t g = 0; g < shapes_.group; ++g) product(in, line, lines, g, panels, patches, sums, out);
+        finish(bias, out, lines * window.out_w);
+      }
+    }
+  }
+
+ private:
+  const float* channel_last(const float* weights, float* turned) const {
+    if (nhwc_) return weights;
+    to_channel_last(weights, shapes_.out_channels, shapes_.in_per_group, shapes_.window.cells(), turned);
+    return turned;
+  }
+
+  const float* pack(const float* weights, float* space) const {
+    pack_groups(shapes_, channel_last(weights, space + panel_count_), space);
+    return space;
+  }
+
+  void product(const float* in, std::int64_t line, std::int64_t lines, std::int64_t g, const float* panels,
+               float* patches, float* sums, float* out) const {
+    const Window& window = shapes_.window;
+    const std::int64_t rows = lines * window.out_w;
+    const std::int64_t part = shapes_.out_per_group();
+    for (std::int64_t i = 0; i < lines && !direct_; ++i) {
+      kernels::gather_row(window, in, line + i, g * shapes_.in_per_group, shapes_.in_per_group, 0.0F,
+                          patches + i * window.out_w * shapes_.patch(), shapes_.patch(), [](float x) { return x; });
+    }
+    const kernels::PanelsF32 weights = {shapes_.patch(), part,
+                                        panels + g * kernels::packed_count_f32(shapes_.patch(), part)};
+    const float* left = direct_ ? in + line * window.out_w * window.channels : patches;
+    kernels::gemm_f32(left, weights, shapes_.group == 1 ? out : sums, rows);
+    for (std::int64_t row = 0; row < rows && shapes_.group > 1; ++row) {
+      std::copy_n(sums + row * part, part, out + row * shapes_.out_channels + g * part);
+    }
+  }
+
+  void finish(const float* bias, float* out, std::int64_t rows) const {
+    for (std::int64_t row = 0; row < rows && bias != nullptr; ++row) {
+      float* target = out + row * shapes_.out_channels;
+      for (std::int64_t c = 0; c < shapes_.out_channels; ++c) target[c] += bias[c];
+    }
+    apply_activation(range_, out, rows * shapes_.out_channels);
+  }
+
+  ConvolutionShapes shapes_;
+  ActivationRange range_;
+  bool has_bias_;
+  bool nhwc_;
+  bool direct_ = false;     ///< a 1x1 convolution: pixels are the rows of the product
+  std::int64_t lines_ = 1;  ///< output lines of a product
+  std::int64_t panel_count_ = 0;
+  std::int64_t patch_count_ = 0;
+  std::int64_t sum_count_ = 0;
+  std::shared_ptr<std::vector<float>> constant_;  ///< packed constant weights; null where they are computed
+};
+
+}  // namespace
+
+Result<ConvolutionShapes> convolution_shapes(const NodeView& node, std::size_t axes) {
+  const Shape& weight = node.type(1).shape;
+  if (weight.size() != axes + 2) return fail(Code::kShapeMismatch, fmt::format("weights need rank {}", axes + 2));
+  const bool nhwc = node.attributes.text("data_layout") == "nhwc";
+  ConvolutionShapes shapes;
+  shapes.group = node.attributes.integer("group");
+  shapes.in_per_group = weight[nhwc ? axes : 1];
+  shapes.out_channels = weight[nhwc ? axes + 1 : 0];
+  const auto first = weight.begin() + (nhwc ? 0 : 2);
+  HTPIPE_TRY(shapes.window, make_window(node, {first, first + static_cast<std::ptrdiff_t>(axes)}, false));
+  if (shapes.group < 1 || shapes.out_channels < 1 || shapes.window.channels % shapes.group != 0 ||
+      shapes.in_per_group != shapes.window.channels / shapes.group || shapes.out_channels % shapes.group != 0) {
+    return fail(Code::kShapeMismatch, fmt::format("weights {} with {} groups do not fit {}", to_string(weight),
+                                                  shapes.group, to_string(node.type(0).shape)));
+  }
+  if (node.has(2) && node.type(2).count() != shapes.out_channels) {
+    return fail(Code::kShapeMismatch,
+                fmt::format("bias {} for {} output channels", to_string(node.type(2).shape), shapes.out_channels));
+  }
+  return shapes;
+}
+
+std::vector<AttributeSpec> convolution_attributes(std::size_t axes) {
+  return {layout_attribute(),
+          stride_attribute(axes),
+          pad_attribute(axes),
+          dilation_attribute(axes),
+          {"group", std::int64_t{1}, false, "number of groups"},
+          activation_attribute()};
+}
+
+Result<std::vector<TensorType>> infer_convolution(const NodeView& node, std::size_t axes) {
+  HTPIPE_CHECK_OK(check_products(node));
+  HTPIPE_TRY(const ConvolutionShapes shapes, convolution_shapes(node, axes));
+  HTPIPE_CHECK_OK(activation_range(node.attributes.text("activation")));
+  return std::vector<TensorType>{window_result(node, shapes.window, shapes.out_channels)};
+}
+
+Result<Kernel> convolution_kernel(const KernelRequest& request, std::size_t axes) {
+  const NodeView& node = request.node;
+  HTPIPE_CHECK_OK(require_f32(node));
+  HTPIPE_TRY(const ConvolutionShapes shapes, convolution_shapes(node, axes));
+  HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
+  const FloatConvolution convolution(node, shapes, range);
+  Kernel kernel;
+  kernel.scratch_bytes = convolution.scratch_bytes();
+  kernel.run = [convolution](const KernelCall& call) { convolution.run(call); };
+  return with_layout(node, shapes.window.out_pixels(), shapes.out_channels, std::move(kernel));
+}
+
+std::int64_t convolution_macs(const NodeView& node, std::span<const TensorType* const> results) {
+  const Shape& weight = node.type(1).shape;
+  const std::int64_t out_channels = is_nhwc(node.attributes) ? weight.back() : weight.front();
+  return results[0]->count() * (element_count(weight) / out_channels);
+}
+
+}  // namespace htpipe::ops
