@@ -12,7 +12,6 @@
 namespace htpipe::conformance {
 namespace {
 
-
 double activated(const Attributes& attributes, double x) {
   const std::string& name = attributes.text("activation");
   if (name == "relu") return std::max(x, 0.0);
