@@ -8,6 +8,7 @@
 #include <string>
 
 #include "conformance_call.h"
+#include "conformance_reference_movement.h"
 
 namespace htpipe::conformance {
 namespace {
@@ -315,7 +316,9 @@ std::vector<std::vector<double>> reference(const Graph& graph, const std::vector
   for (const auto& node : graph.nodes()) {
     Call call{*node, {}};
     for (const Value* operand : node->operands) call.in.push_back(operand == nullptr ? nullptr : &numbers.at(operand));
-    numbers[node->result()] = evaluate(call);
+    auto results = moved(*node, call.in);
+    if (!results) results = {{evaluate(call)}};
+    for (std::size_t i = 0; i < results->size(); ++i) numbers[node->results[i]] = std::move((*results)[i]);
   }
   std::vector<std::vector<double>> outputs;
   for (const Value* output : graph.outputs()) outputs.push_back(numbers.at(output));

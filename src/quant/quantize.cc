@@ -29,7 +29,10 @@ class Quantizer {
   Result<Graph> run() {
     for (const Value* input : source_.inputs()) {
       const Precision precision = precision_of(input->name);
-      HTPIPE_TRY(const TensorType type, type_of(*input, precision, "none"));
+      TensorType type = input->type;
+      if (is_float(type.dtype)) {
+        HTPIPE_TRY(type, type_of(*input, precision, "none"));
+      }
       bind(input, precision, graph_.add_input(input->name, type));
     }
     for (const auto& node : source_.nodes()) {
@@ -74,6 +77,10 @@ class Quantizer {
 
   /// The value in the precision wanted, converted when it is made in another.
   Result<Value*> at(const Value* value, Precision wanted, const Node& user) {
+    if (!is_float(value->type.dtype)) {  // indices and masks stay what they are
+      if (value->is_constant()) return graph_.add_constant(value->name, value->constant);
+      return made_.at({value, own_.at(value->name)});
+    }
     if (value->is_constant()) return constant_data(*value, wanted);
     if (const auto found = made_.find({value, wanted}); found != made_.end()) return found->second;
     const Precision own = own_.at(value->name);
@@ -112,7 +119,9 @@ class Quantizer {
 
   Status add(const Node& node) {
     const bool copies = node.op->result_encoding == ResultEncoding::kSameAsInput;
-    const Precision precision = copies ? own_.at(node.operands[0]->name) : precision_of(node.name());
+    // What copies stays in the precision of its operand; a constant has none of its own.
+    const bool follows = copies && !node.operands[0]->is_constant();
+    const Precision precision = follows ? own_.at(node.operands[0]->name) : precision_of(node.name());
     std::vector<Value*> operands(node.operands.size(), nullptr);
     const auto role = [&node](std::size_t i) {
       return node.op->operands[std::min(i, node.op->operands.size() - 1)].role;
@@ -125,6 +134,10 @@ class Quantizer {
     HTPIPE_TRY(Node * made, graph_.add_node(node.op->name, node.name(), node.attributes, operands, node.source));
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       const Value* result = node.results[i];
+      if (!is_float(result->type.dtype)) {
+        bind(result, precision, made->results[i]);
+        continue;
+      }
       if (copies) {
         made->results[i]->type.encoding = operands[0]->type.encoding;
       } else {

@@ -108,7 +108,8 @@ class Cases {
       for (int i = 0; i < rank; ++i) perm.push_back(static_cast<std::uint32_t>(i));
       spec.inputs = {input("x", shape)};
       spec.params = {{"perm", u32_tensor({rank}, perm)}};
-    } else if (add_normalising(rule, spec, shape) || add_resampling(rule, spec, shape)) {
+    } else if (add_normalising(rule, spec, shape) || add_movement(op, shape, spec) ||
+               add_resampling(rule, spec, shape)) {
       // Added.
     } else {
       ADD_FAILURE() << "no case for " << op << ": add one here";
@@ -125,8 +126,14 @@ class Cases {
       graph_.tensors.back().type = data_type(Precision::kInt8, shape);
       result = data_type(precision, shape);
     }
+    if (op == "Argmax" || op == "Argmin") result = {DType::kI32, shape, std::nullopt};
     graph_.tensors.push_back({name_ + ".y", TensorRole::kOutput, result, {}});
     spec.outputs = {name_ + ".y"};
+    if (op == "Split" || op == "TopK") {
+      if (op == "TopK") result = {DType::kI32, shape, std::nullopt};
+      graph_.tensors.push_back({name_ + ".z", TensorRole::kOutput, result, {}});
+      spec.outputs.push_back(name_ + ".z");
+    }
     graph_.ops.push_back(std::move(spec));
   }
 
@@ -173,6 +180,78 @@ class Cases {
     }
     return true;
   }
+
+  std::string indices(Shape shape) { return fixed("i", {DType::kI32, std::move(shape), std::nullopt}); }
+
+  /// Operators that move elements, pick or reduce; `shape` becomes that of the result.
+  bool add_movement(const std::string& op, Shape& shape, OpSpec& spec) {
+    const auto rank = static_cast<std::int64_t>(shape.size());
+    const auto list = [](std::int64_t count, std::uint32_t value) {
+      return u32_tensor({count}, std::vector<std::uint32_t>(static_cast<std::size_t>(count), value));
+    };
+    static const std::set<std::string_view> others = {
+        "Argmax",       "Argmin",          "CumulativeSum",   "DepthToSpace",
+        "Gather",       "GatherElements",  "GatherNd",        "OneHot",
+        "Pad",          "ReverseSequence", "ScatterElements", "ScatterNd",
+        "SpaceToDepth", "Split",           "StridedSlice",    "Tile",
+        "TopK"};
+    if (others.count(op) == 0 && op.rfind("Reduce", 0) != 0) return false;
+    spec.inputs = {input("x", shape)};
+    if (op == "StridedSlice") {
+      std::vector<std::int32_t> ranges;
+      for (const std::int64_t size : shape) ranges.insert(ranges.end(), {0, static_cast<std::int32_t>(size), 1});
+      spec.params = {{"ranges", Tensor::from<std::int32_t>({DType::kI32, {rank, 3}, std::nullopt}, ranges)}};
+    } else if (op == "Split") {
+      spec.params = {{"axis", std::uint32_t{0}}, {"split_index", list(1, static_cast<std::uint32_t>(shape[0] / 2))}};
+      shape[0] /= 2;
+    } else if (op == "Pad") {
+      spec.params = {{"scheme", std::uint32_t{0}},
+                     {"pad_amount", u32_tensor({rank, 2}, std::vector<std::uint32_t>(2 * shape.size(), 0))}};
+    } else if (op == "Tile") {
+      spec.params = {{"multiples", list(rank, 1)}};
+    } else if (op == "Gather") {
+      spec.inputs.push_back(indices({3}));
+      spec.params = {{"axis", std::int32_t{0}}};
+      shape[0] = 3;
+    } else if (op == "GatherElements") {
+      spec.inputs.push_back(indices(shape));
+      spec.params = {{"axis", std::uint32_t{0}}};
+    } else if (op == "GatherNd") {
+      spec.inputs.push_back(indices({3, 1}));
+      spec.params = {{"batch_dims", std::uint32_t{0}}};
+      shape[0] = 3;
+    } else if (op == "ScatterElements") {
+      spec.inputs.push_back(indices(shape));
+      spec.inputs.push_back(input("u", shape));
+      spec.params = {{"axis", std::uint32_t{0}}};
+    } else if (op == "ScatterNd") {
+      spec.inputs.push_back(indices({1, 1}));
+      Shape updates = shape;
+      updates[0] = 1;
+      spec.inputs.push_back(input("u", updates));
+    } else if (op == "DepthToSpace" || op == "SpaceToDepth") {
+      spec.params = {{"block_size", list(2, 2)}, {"mode", std::uint32_t{0}}};
+      if (rank == 4 && op == "DepthToSpace") shape = {shape[0], 2 * shape[1], 2 * shape[2], shape[3] / 4};
+      if (rank == 4 && op == "SpaceToDepth") shape = {shape[0], shape[1] / 2, shape[2] / 2, 4 * shape[3]};
+    } else if (op == "OneHot") {
+      graph_.tensors.back().type = {DType::kI32, shape, std::nullopt};
+      spec.params = {{"depth", std::uint32_t{3}}, {"axis", static_cast<std::uint32_t>(rank)}};
+      shape.push_back(3);
+    } else if (op == "CumulativeSum") {
+      spec.params = {{"axis", std::uint32_t{0}}};
+    } else if (op == "TopK") {
+      spec.params = {{"k", std::uint32_t{2}}};
+      shape.back() = 2;
+    } else if (op == "Argmax" || op == "Argmin") {
+      spec.params = {{"axis", std::uint32_t{0}}, {"keep_dims", true}};
+      shape[0] = 1;
+    } else if (op.rfind("Reduce", 0) == 0) {
+      spec.params = {{"axes", list(1, 0)}, {"keep_dims", true}};
+      shape[0] = 1;
+    }
+    return true;  // QNN has no ReverseSequence: no rank of it is accepted
+  }
+
   std::string input(const std::string& name, Shape shape) {
     return keep({name_ + "." + name, TensorRole::kInput, data_type(precision_, std::move(shape)), {}});
   }
