@@ -1,0 +1,168 @@
+// Pooling, and what undoes it.
+#include <fmt/core.h>
+
+#include "import/compose/pool.h"
+#include "import/onnx/onnx_helpers.h"
+#include "import/onnx/onnx_map.h"
+#include "import/onnx/onnx_windows.h"
+
+namespace htpipe::onnx_import::map {
+namespace {
+
+Result<Value*> pool(Call& call, Builder& builder, Value* input, compose::PoolKind kind) {
+  HTPIPE_TRY(const Windows windows, windows_of(call, input->type.shape, {}));
+  compose::PoolSpec spec;
+  spec.kind = kind;
+  spec.kernel = windows.kernel;
+  spec.stride = windows.stride;
+  spec.dilation = windows.dilation;
+  spec.pad_begin = windows.pad_begin;
+  spec.pad_end = windows.pad_end;
+  HTPIPE_TRY(const std::int64_t ceil_mode, call.integer("ceil_mode", 0));
+  HTPIPE_TRY(const AutoPad mode, auto_pad(call));
+  // With SAME the output size is given, and the padding fits it.
+  spec.ceil_mode = ceil_mode != 0 && (mode == AutoPad::kNotSet || mode == AutoPad::kValid);
+  HTPIPE_TRY(const std::int64_t counts, call.integer("count_include_pad", 0));
+  spec.count_include_pad = counts != 0;
+  HTPIPE_TRY(spec.p, call.integer("p", 2));
+  return compose::pool(builder, input, spec);
+}
+
+Result<Values> pool(Call& call, compose::PoolKind kind) {
+  HTPIPE_TRY(Value * input, call.input(0));
+  return one(pool(call, call, input, kind));
+}
+
+Result<Values> global(Call& call, compose::PoolKind kind) {
+  HTPIPE_TRY(Value * input, call.input(0));
+  HTPIPE_TRY(const std::int64_t p, call.integer("p", 2));
+  return one(compose::global_pool(call, input, kind, p));
+}
+
+}  // namespace
+
+Result<Values> average_pool(Call& call) { return pool(call, compose::PoolKind::kAverage); }
+Result<Values> lp_pool(Call& call) { return pool(call, compose::PoolKind::kLp); }
+Result<Values> global_average_pool(Call& call) { return global(call, compose::PoolKind::kAverage); }
+Result<Values> global_max_pool(Call& call) { return global(call, compose::PoolKind::kMax); }
+Result<Values> global_lp_pool(Call& call) { return global(call, compose::PoolKind::kLp); }
+
+Result<Values> max_pool(Call& call) {
+  if (call.wants(1)) return fail(Code::kUnsupportedForm, "the output Indices of MaxPool");
+  return pool(call, compose::PoolKind::kMax);
+}
+
+Result<Values> nhwc_max_pool(Call& call) {
+  HTPIPE_TRY(Value * input, call.input(0));
+  const std::int64_t rank = rank_of(input);
+  if (rank < 3)
+    return fail(Code::kUnsupportedForm, fmt::format("{} has no spatial axes", to_string(input->type.shape)));
+  IntList to_nchw = count_up(0, rank - 1);
+  to_nchw.insert(to_nchw.begin() + 1, rank - 1);
+  IntList to_nhwc = count_up(2, rank);
+  to_nhwc.insert(to_nhwc.begin(), 0);
+  to_nhwc.push_back(1);
+  Builder inner(call.graph(), call.name() + "_pool", call.source(), nullptr);
+  HTPIPE_TRY(input, call.transpose(input, to_nchw, "nchw"));
+  HTPIPE_TRY(Value * result, pool(call, inner, input, compose::PoolKind::kMax));
+  return one(call.transpose(result, to_nhwc));
+}
+
+Result<Values> max_unpool(Call& call) {
+  HTPIPE_TRY(Value * input, call.input(0));
+  HTPIPE_TRY(Value * indices, call.input(1));
+  HTPIPE_TRY(const Windows windows, windows_of(call, input->type.shape, {}));
+  // The size that the pool's input had; indices count through all of it.
+  Shape inner = input->type.shape;
+  for (std::size_t i = 0; i < windows.kernel.size(); ++i) {
+    inner[i + 2] =
+        (inner[i + 2] - 1) * windows.stride[i] - windows.pad_begin[i] - windows.pad_end[i] + windows.kernel[i];
+    if (inner[i + 2] < 0) return fail(Code::kShapeMismatch, "MaxUnpool to less than nothing");
+  }
+  Shape outer = inner;
+  if (call.has(2)) {
+    HTPIPE_TRY(outer, call.integers_input(2));
+  }
+  if (outer.size() != inner.size()) return fail(Code::kShapeMismatch, "output_shape has another rank");
+  const std::int64_t count = input->type.count();
+  const std::int64_t cells = element_count(inner);
+  HTPIPE_TRY(Value * flat, call.reshape(input, {count}, "flat"));
+  HTPIPE_TRY(Value * places, call.reshape(indices, {count}, "places"));
+  Value* zeros = call.constant("zeros", filled({input->type.dtype, {cells}, std::nullopt}, 0));
+  HTPIPE_TRY(Value * spread, call.add("ScatterElements", {{"axis", std::int64_t{0}}}, {zeros, places, flat}, "spread"));
+  HTPIPE_TRY(Value * result, call.reshape(spread, inner, outer == inner ? "" : "inner"));
+  if (outer == inner) return Values{result};
+  IntList pads(2 * outer.size(), 0);
+  for (std::size_t i = 0; i < outer.size(); ++i) {
+    pads[2 * i + 1] = outer[i] - inner[i];
+    if (pads[2 * i + 1] < 0) return fail(Code::kShapeMismatch, "output_shape is smaller than the pool's input");
+  }
+  return one(call.add("Pad", {{"pad_amount", pads}}, {result}));
+}
+
+Result<Values> col2im(Call& call) {
+  HTPIPE_TRY(Value * input, call.input(0));
+  HTPIPE_TRY(const IntList image, call.integers_input(1));
+  HTPIPE_TRY(const IntList block, call.integers_input(2));
+  const Shape& shape = input->type.shape;
+  const std::size_t axes = image.size();
+  if (shape.size() != 3 || block.size() != axes || axes == 0) return fail(Code::kShapeMismatch, "Col2Im");
+  Shape data = {shape[0], 1};
+  data.insert(data.end(), image.begin(), image.end());
+  HTPIPE_TRY(const Windows windows, windows_of(call, data, block));
+  Shape padded;
+  Shape steps;
+  std::int64_t columns = 1;
+  std::int64_t cells = 1;
+  for (std::size_t i = 0; i < axes; ++i) {
+    padded.push_back(image[i] + windows.pad_begin[i] + windows.pad_end[i]);
+    const std::int64_t room = padded[i] - windows.dilation[i] * (block[i] - 1) - 1;
+    if (image[i] < 1 || image[i] > (1 << 20) || room < 0) return fail(Code::kShapeMismatch, "Col2Im");
+    steps.push_back(room / windows.stride[i] + 1);
+    columns *= steps[i];
+    cells *= block[i];
+  }
+  if (shape[2] != columns || cells < 1 || shape[1] % cells != 0 || element_count(padded) > (1 << 26)) {
+    return fail(Code::kShapeMismatch, fmt::format("Col2Im of {} to {}", to_string(shape), to_string(image)));
+  }
+  // Where in the padded image each cell of each block lies.
+  std::vector<std::int64_t> places;
+  places.reserve(static_cast<std::size_t>(cells * columns));
+  for (std::int64_t cell = 0; cell < cells; ++cell) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      std::int64_t place = 0;
+      std::int64_t stride = 1;
+      std::int64_t in_block = cell;
+      std::int64_t in_steps = column;
+      for (std::size_t i = axes; i-- > 0;) {
+        place += ((in_steps % steps[i]) * windows.stride[i] + (in_block % block[i]) * windows.dilation[i]) * stride;
+        in_steps /= steps[i];
+        in_block /= block[i];
+        stride *= padded[i];
+      }
+      places.push_back(place);
+    }
+  }
+  const std::int64_t images = shape[0] * (shape[1] / cells);
+  const std::int64_t area = element_count(padded);
+  HTPIPE_TRY(Value * updates, call.reshape(input, {images, cells * columns}, "updates"));
+  HTPIPE_TRY(Value * indices,
+             call.expand(call.integers("places", {1, cells * columns}, places), {images, cells * columns}, "indices"));
+  Value* zeros = call.constant("zeros", filled({input->type.dtype, {images, area}, std::nullopt}, 0));
+  const Attributes adds = {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}};
+  HTPIPE_TRY(Value * sums, call.add("ScatterElements", adds, {zeros, indices, updates}, "sums"));
+  Shape whole = {shape[0], shape[1] / cells};
+  whole.insert(whole.end(), padded.begin(), padded.end());
+  if (padded == image) return one(call.reshape(sums, whole));
+  HTPIPE_TRY(Value * result, call.reshape(sums, whole, "padded"));
+  IntList begin(whole.size(), 0);
+  IntList end = whole;
+  for (std::size_t i = 0; i < axes; ++i) {
+    begin[i + 2] = windows.pad_begin[i];
+    end[i + 2] = windows.pad_begin[i] + image[i];
+  }
+  return one(
+      call.add("StridedSlice", {{"begin", begin}, {"end", end}, {"strides", IntList(whole.size(), 1)}}, {result}));
+}
+
+}  // namespace htpipe::onnx_import::map
