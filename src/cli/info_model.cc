@@ -132,9 +132,10 @@ Tensor unknown_constant(std::string_view /*sha*/, const TensorType& type) {
 }
 
 /// Takes over the graph of a model file, or says in the answer why there is none.
-Status take(Result<ImportedModel> imported, const Arguments& arguments, Answer& answer, std::optional<Graph>& graph) {
-  // A model that cannot be imported is still described, unless its graph is what was asked for.
-  if (!imported && (arguments.graph || arguments.dependencies || !arguments.targets.empty())) {
+Status take(Result<ImportedModel> imported, bool described, const Arguments& arguments, Answer& answer,
+            std::optional<Graph>& graph) {
+  // An archive whose graph cannot be imported is still described, unless the graph is what was asked for.
+  if (!imported && (!described || arguments.graph || arguments.dependencies || !arguments.targets.empty())) {
     return fail(std::move(imported.error()));
   }
   Json& json = *answer.json;
@@ -178,7 +179,7 @@ Result<Answer> info_model(const Arguments& arguments, ModelFormat format) {
     } else {
       answer.text += "ONNX model\n";
     }
-    HTPIPE_CHECK_OK(take(import_model(path), arguments, answer, graph));
+    HTPIPE_CHECK_OK(take(import_model(path), format == ModelFormat::kPt2, arguments, answer, graph));
     if (!graph) return answer;
   }
   if (arguments.graph) {
