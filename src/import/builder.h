@@ -23,6 +23,7 @@ class Builder {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const Source& source() const { return source_; }
   void warn(std::string text);
+  [[nodiscard]] std::vector<std::string>* warnings() const { return warnings_; }
 
   /// Adds a node named NAME, or NAME_suffix; gives its (first) result. Errors: those of the operator's rule.
   Result<Value*> add(std::string_view op, Attributes attributes, std::vector<Value*> operands,

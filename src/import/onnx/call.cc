@@ -22,6 +22,12 @@ Result<Value*> Call::input(std::size_t index) const {
   return fail(Code::kOnnxInvalid, fmt::format("input {} of {} is missing", index, node_.op_type()));
 }
 
+Call Call::with_inputs(Values inputs, std::string_view suffix) {
+  return {importer_,         node_,     opset_,
+          std::move(inputs), graph(),   suffix.empty() ? name() : fmt::format("{}_{}", name(), suffix),
+          source(),          warnings()};
+}
+
 Result<Tensor> Call::constant_input(std::size_t index) const {
   HTPIPE_TRY(const Value* value, input(index));
   if (value->is_constant()) return value->constant;
@@ -41,6 +47,24 @@ Result<std::vector<float>> Call::floats_input(std::size_t index) const {
   HTPIPE_TRY(const Tensor tensor, constant_input(index));
   return to_floats(tensor);
 }
+
+int Call::bits_of(const Value* value) const { return importer_.bits_of(value); }
+void Call::set_bits(const Value* value, int bits) { importer_.set_bits(value, bits); }
+
+Value* Call::make_sequence(Values elements) {
+  Value* handle = integers("sequence", Shape{0}, {});
+  importer_.set_sequence(handle, std::move(elements));
+  return handle;
+}
+
+Result<Values> Call::sequence_input(std::size_t index) const {
+  HTPIPE_TRY(const Value* value, input(index));
+  const Values* elements = importer_.sequence_of(value);
+  if (elements == nullptr) return fail(Code::kUnsupportedForm, fmt::format("input {} is no sequence", index));
+  return *elements;
+}
+
+bool Call::is_sequence(const Value* value) const { return importer_.sequence_of(value) != nullptr; }
 
 const onnx::AttributeProto* Call::attribute(std::string_view name) const {
   for (const auto& attribute : node_.attribute()) {

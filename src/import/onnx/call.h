@@ -39,11 +39,24 @@ class Call : public Builder {
   /// Null when it is missing or empty.
   [[nodiscard]] Value* optional_input(std::size_t index) const { return has(index) ? inputs_[index] : nullptr; }
   [[nodiscard]] const Values& inputs() const { return inputs_; }
+  /// The same node with other inputs, for the mapper of an operator that it contains.
+  [[nodiscard]] Call with_inputs(Values inputs, std::string_view suffix);
   /// The constant that an input is. Errors: onnx-invalid, needs-constant (the notes name the graph's inputs behind it).
   Result<Tensor> constant_input(std::size_t index) const;
   /// The same as integers.
   Result<std::vector<std::int64_t>> integers_input(std::size_t index) const;
   Result<std::vector<float>> floats_input(std::size_t index) const;
+
+  /// Bits of a constant whose elements are narrower than their storage (INT4 in i8); 0 for all others.
+  [[nodiscard]] int bits_of(const Value* value) const;
+  void set_bits(const Value* value, int bits);
+
+  // --- sequences, which exist only while a model is imported -----------------------------------------------------------
+  /// A value that stands for a list of values.
+  Value* make_sequence(Values elements);
+  /// Errors: unsupported-form when the input is no sequence.
+  Result<Values> sequence_input(std::size_t index) const;
+  [[nodiscard]] bool is_sequence(const Value* value) const;
 
   // --- outputs ------------------------------------------------------------------------------------------------------
   [[nodiscard]] std::size_t output_count() const { return static_cast<std::size_t>(node_.output_size()); }

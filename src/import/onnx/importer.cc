@@ -3,12 +3,47 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "import/onnx/import.h"
+#include "import/onnx/onnx_quantize.h"
 
 namespace htpipe::onnx_import {
 namespace {
+
+/// Operators that know what a sequence, or a stored integer with an encoding, is.
+constexpr std::array<std::string_view, 13> kTakeSequences = {"ConcatFromSequence",
+                                                             "Identity",
+                                                             "If",
+                                                             "Loop",
+                                                             "Optional",
+                                                             "OptionalGetElement",
+                                                             "OptionalHasElement",
+                                                             "SequenceAt",
+                                                             "SequenceErase",
+                                                             "SequenceInsert",
+                                                             "SequenceLength",
+                                                             "SequenceMap",
+                                                             "SplitToSequence"};
+constexpr std::array<std::string_view, 13> kTakeEncodings = {"DequantizeLinear",
+                                                             "Identity",
+                                                             "If",
+                                                             "Loop",
+                                                             "QLinearAdd",
+                                                             "QLinearConcat",
+                                                             "QLinearConv",
+                                                             "QLinearGlobalAveragePool",
+                                                             "QLinearLeakyRelu",
+                                                             "QLinearMatMul",
+                                                             "QLinearMul",
+                                                             "QLinearSigmoid",
+                                                             "Shape"};
+
+template <std::size_t kSize>
+bool contains(const std::array<std::string_view, kSize>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 constexpr int kMaxDepth = 64;  ///< of functions and branches within each other
 
@@ -154,9 +189,25 @@ Status Importer::add_initializers(const onnx::GraphProto& graph, const std::stri
   }
   for (const auto& initializer : graph.initializer()) {
     HTPIPE_TRY(Tensor tensor, model_.tensor(initializer));
-    scopes_.back().values[initializer.name()] = graph_.add_constant(prefix + initializer.name(), std::move(tensor));
+    Value* value = graph_.add_constant(prefix + initializer.name(), std::move(tensor));
+    set_bits(value, narrow_bits(initializer.data_type()));
+    scopes_.back().values[initializer.name()] = value;
   }
   return {};
+}
+
+int Importer::bits_of(const Value* value) const {
+  const auto at = bits_.find(value);
+  return at == bits_.end() ? 0 : at->second;
+}
+
+const Values* Importer::sequence_of(const Value* value) const {
+  const auto at = sequences_.find(value);
+  return at == sequences_.end() ? nullptr : &at->second;
+}
+
+void Importer::set_bits(const Value* value, int bits) {
+  if (bits != 0) bits_[value] = bits;
 }
 
 Value* Importer::find(std::string_view name) const {
@@ -195,6 +246,23 @@ Status Importer::add_nodes(const google::protobuf::RepeatedPtrField<onnx::NodePr
   return {};
 }
 
+Status Importer::prepare_inputs(const onnx::NodeProto& node, Values& inputs, const std::string& prefix) {
+  for (Value*& input : inputs) {
+    if (input == nullptr) continue;
+    if (sequence_of(input) != nullptr && !contains(kTakeSequences, node.op_type())) {
+      return fail(Code::kUnsupportedForm, fmt::format("{} of a sequence", operator_name(node)));
+    }
+    if (!input->type.encoding || contains(kTakeEncodings, node.op_type())) continue;
+    Value*& known = plain_[input];
+    if (known == nullptr) {
+      Builder builder(graph_, prefix + input->name, Source{prefix + node_name(node), ""}, &warnings_);
+      HTPIPE_TRY(known, plain(builder, input, "plain"));
+    }
+    input = known;
+  }
+  return {};
+}
+
 Status Importer::add_node(const onnx::NodeProto& node, const std::string& prefix) {
   Values inputs;
   for (const std::string& name : node.input()) {
@@ -212,6 +280,7 @@ Status Importer::add_node(const onnx::NodeProto& node, const std::string& prefix
   if (mapper == nullptr) {
     return fail(Code::kUnsupportedOp, fmt::format("{} is not imported", operator_name(node)));
   }
+  HTPIPE_CHECK_OK(prepare_inputs(node, inputs, prefix));
   std::string name = node.output_size() > 0 && !node.output(0).empty() ? node.output(0) : node_name(node);
   Call call(*this, node, opset_of(node.domain()), std::move(inputs), graph_, prefix + name,
             Source{prefix + node_name(node), ""}, &warnings_);
@@ -350,6 +419,13 @@ Status Importer::set_outputs() {
     Value* value = find(info.name());
     if (value == nullptr) {
       return fail(Error(Code::kOnnxInvalid, "an output is made by no node").at_node(info.name()));
+    }
+    if (sequence_of(value) != nullptr) {
+      return fail(Error(Code::kUnsupportedForm, "an output that is a sequence").at_node(info.name()));
+    }
+    if (const auto declared = info.type().tensor_type().elem_type(); narrow_bits(declared) != 0) {
+      return fail(Error(Code::kUnsupportedForm, fmt::format("an output of type {}", data_type_name(declared)))
+                      .at_node(info.name()));
     }
     check_declared(info, *value);
     const bool is_input = std::find(graph_.inputs().begin(), graph_.inputs().end(), value) != graph_.inputs().end();

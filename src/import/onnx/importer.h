@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "import/onnx/call.h"
@@ -24,6 +25,12 @@ class Importer {
   Result<Values> subgraph(const onnx::GraphProto& graph, const Values& inputs, const std::string& prefix);
   /// Names of graph inputs from which a value is computed.
   [[nodiscard]] std::vector<std::string> inputs_behind(const Value* value) const;
+  /// Bits of a constant whose elements are narrower than their storage; 0 for all others.
+  [[nodiscard]] int bits_of(const Value* value) const;
+  void set_bits(const Value* value, int bits);
+  /// The elements of a value that stands for a sequence; null for all others.
+  [[nodiscard]] const Values* sequence_of(const Value* value) const;
+  void set_sequence(const Value* value, Values elements) { sequences_[value] = std::move(elements); }
 
  private:
   using Opsets = std::map<std::string, std::int64_t, std::less<>>;
@@ -54,6 +61,12 @@ class Importer {
   std::vector<std::string> warnings_;
   std::vector<Scope> scopes_;
   std::vector<Opsets> opsets_;
+  /// Inputs of a node as its mapper can take them.
+  Status prepare_inputs(const onnx::NodeProto& node, Values& inputs, const std::string& prefix);
+
+  std::unordered_map<const Value*, int> bits_;
+  std::unordered_map<const Value*, Values> sequences_;
+  std::unordered_map<const Value*, Value*> plain_;  ///< stored integers with an encoding, as plain ones
   int depth_ = 0;
 };
 

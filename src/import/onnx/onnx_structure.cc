@@ -8,7 +8,9 @@ namespace htpipe::onnx_import::map {
 Result<Values> constant(Call& call) {
   if (call.has_attribute("value")) {
     HTPIPE_TRY(Tensor tensor, call.tensor_attribute("value"));
-    return Values{call.constant("", std::move(tensor))};
+    Value* value = call.constant("", std::move(tensor));
+    call.set_bits(value, narrow_bits(call.attribute("value")->t().data_type()));
+    return Values{value};
   }
   if (call.has_attribute("value_float")) {
     HTPIPE_TRY(const float value, call.real("value_float"));
