@@ -12,6 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 
 // Line numbers of the tests below count in this text.
 constexpr const char* kFile =
@@ -80,6 +81,23 @@ TEST_F(ConfigTest, TheExampleIsValid) {
   const auto config = read_config(std::filesystem::path(HTPIPE_SOURCE_DIR) / "examples/fashion_resnet/pipeline.yaml");
   ASSERT_TRUE(config) << config.error().summary();
   EXPECT_EQ(config->targets.size(), 3U);
+}
+
+TEST_F(ConfigTest, AModelMayComeFromPython) {
+  std::string text = kFile;
+  const std::string file = "source: models/resnet.pt2";
+  text.replace(text.find(file), file.size(), "source: {python: 'nets.small:make', inputs: {x: 'f32[1,3,8,8]'}}");
+  const auto config = read(text);
+  ASSERT_TRUE(config) << config.error().summary();
+  EXPECT_TRUE(config->model.source.empty());
+  EXPECT_EQ(config->model.python.factory, "nets.small:make");
+  EXPECT_EQ(config->model.python.folder, folder_.path());
+  EXPECT_THAT(config->model.python.inputs, ElementsAre(Pair("x", "f32[1,3,8,8]")));
+  EXPECT_EQ(source_text(config->model), "nets.small:make");
+  EXPECT_EQ(error_with(file, "source: {python: 'nets.small'}").code, Code::kConfigType);
+  EXPECT_EQ(error_with(file, "source: {python: 'a:b', inputs: {x: f32}}").place.line, 3);
+  EXPECT_EQ(error_with(file, "source: {pyton: 'a:b'}").code, Code::kConfigUnknownKey);
+  EXPECT_EQ(error_with(file, "source: {}").code, Code::kConfigMissingKey);
 }
 
 TEST_F(ConfigTest, UnknownKeysHaveALineAndTheNearestName) {
