@@ -56,16 +56,26 @@ class Exported:
     notes: list[str] = field(default_factory=list)
 
     def save(self, path: PathLike) -> Path:
-        """Writes the .pt2 file. Errors: torch-export-failed, output-unwritable."""
+        """Writes the .pt2 file, whole or not at all; makes missing folders.
+
+        Errors: torch-export-failed, output-unwritable.
+        """
         import torch
 
         file = Path(path)
+        partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
         try:
-            torch.export.save(self.program, file)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as stream:
+                torch.export.save(self.program, stream)
+            partial.replace(file)
         except OSError as reason:
             raise Error("output-unwritable", str(reason), Place(file=str(file))) from reason
         except Exception as reason:  # PyTorch raises many types
             raise Error("torch-export-failed", f"torch.export.save: {_reason(reason)}") from reason
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
         return file
 
     def __str__(self) -> str:
