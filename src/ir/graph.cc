@@ -261,8 +261,10 @@ Status verify_node(const Node& node, const std::unordered_set<const Value*>& kno
 }  // namespace
 
 Status verify(const Graph& graph) {
-  std::set<std::string_view> names;
+  std::unordered_set<std::string_view> names;
+  names.reserve(graph.values().size());
   std::unordered_set<const Value*> known;
+  known.reserve(graph.values().size());
   for (const auto& value : graph.values()) {
     if (!names.insert(value->name).second) {
       return fail(Error(Code::kGraphInvalid, "two values have this name").at_node(value->name));
