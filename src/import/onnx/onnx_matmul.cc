@@ -8,9 +8,14 @@
 namespace htpipe::onnx_import::map {
 namespace {
 
-bool is_constant_matrix(const Value* value) {
+/// Larger matrices are not transposed here: the weights of a language model stay in the mapped file.
+constexpr std::size_t kMaxTransposedBytes = std::size_t{4} << 20;
+
+/// Whether `value` can be the weights of a FullyConnected; `moved` tells that it must be transposed for that.
+bool is_weight(const Value* value, bool moved) {
   return value->is_constant() && value->type.shape.size() == 2 && value->type.count() > 0 &&
-         is_float(value->type.dtype) && !value->type.encoding;
+         is_float(value->type.dtype) && !value->type.encoding &&
+         (!moved || value->type.size_bytes() <= kMaxTransposedBytes);
 }
 
 /// numpy's matmul: vectors are a row on the left and a column on the right, and lose that axis again. Constant matrices
@@ -28,7 +33,7 @@ Result<Value*> product(Call& call, Value* a, Value* b, bool transpose_a, bool tr
   const bool squeezed = row || column;
   const std::string name = squeezed ? "product" : std::string(suffix);
   Value* result = nullptr;
-  if (is_constant_matrix(b) && !(transpose_a && !row)) {
+  if (is_weight(b, !transpose_b || column) && !(transpose_a && !row)) {
     Value* weight = transpose_b && !column ? b : call.constant("weight", transpose(b->constant, {1, 0}));
     HTPIPE_TRY(result, linear(call, a, weight, nullptr, name));
   } else {
@@ -70,7 +75,7 @@ Result<Value*> general_product(Call& call, std::string_view suffix) {
   if (c != nullptr) {
     HTPIPE_TRY(c, scaled(call, c, beta, "beta"));
   }
-  if (is_constant_matrix(b)) {
+  if (is_weight(b, transpose_b == 0)) {
     if (transpose_a != 0) {
       HTPIPE_TRY(a, call.transpose(a, {1, 0}, "transposed"));
     }
