@@ -9,7 +9,7 @@
 
 namespace htpipe {
 
-/// Reads an ONNX file (opsets 7 to 28) and builds the graph: channel-first operators, weights borrowed from the parsed
+/// Reads an ONNX file (opsets 6 to 28) and builds the graph: channel-first operators, weights borrowed from the parsed
 /// message or from mapped data files, names as the model has them. Shapes come from the operators' own rules; where the
 /// file declares another shape there is a warning. Constants are folded, an If with a constant condition is replaced by
 /// its branch, model-local functions are inlined.

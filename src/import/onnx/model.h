@@ -20,7 +20,7 @@
 namespace htpipe::onnx_import {
 
 /// Oldest and newest opset of the standard domain that is read.
-inline constexpr std::int64_t kOldestOpset = 7;
+inline constexpr std::int64_t kOldestOpset = 6;
 inline constexpr std::int64_t kNewestOpset = 28;
 
 /// The element type of a TensorProto's data_type; nullopt where we have none (strings, complex numbers, 8-bit floats).

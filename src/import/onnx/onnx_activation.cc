@@ -83,6 +83,12 @@ Result<Values> leaky_relu(Call& call) {
 Result<Values> prelu(Call& call) {
   HTPIPE_TRY(Value * input, call.input(0));
   HTPIPE_TRY(Value * slope, call.input(1));
+  if (call.opset() < 7 && rank_of(slope) == 1 && rank_of(input) > 2 && slope->type.count() > 1) {
+    // Before opset 7 a list of slopes belongs to the channels.
+    Shape channels(input->type.shape.size() - 1, 1);
+    channels[0] = slope->type.count();
+    HTPIPE_TRY(slope, call.reshape(slope, channels, "slope"));
+  }
   if (is_float(input->type.dtype)) return one(call.add("Prelu", {}, {input, slope}));
   HTPIPE_TRY(Value * negative, compare(call, "less", input, call.scalar("zero", 0, input->type.dtype), "negative"));
   HTPIPE_TRY(Value * scaled, call.binary("multiply", input, slope, "scaled"));

@@ -6,20 +6,19 @@
 #include "import/onnx/onnx_helpers.h"
 #include "import/onnx/onnx_integers.h"
 #include "import/onnx/onnx_map.h"
+#include "import/onnx/onnx_operands.h"
 
 namespace htpipe::onnx_import::map {
 namespace {
 
 Result<Values> binary(Call& call, std::string_view operation) {
-  HTPIPE_TRY(Value * a, call.input(0));
-  HTPIPE_TRY(Value * b, call.input(1));
-  return one(call.binary(operation, a, b));
+  HTPIPE_TRY(const Operands in, two_operands(call));
+  return one(call.binary(operation, in.a, in.b));
 }
 
 Result<Values> comparison(Call& call, std::string_view operation) {
-  HTPIPE_TRY(Value * a, call.input(0));
-  HTPIPE_TRY(Value * b, call.input(1));
-  return one(compare(call, operation, a, b));
+  HTPIPE_TRY(const Operands in, two_operands(call));
+  return one(compare(call, operation, in.a, in.b));
 }
 
 Result<DType> target_type(Call& call, std::string_view attribute) {

@@ -5,14 +5,14 @@
 #include "import/onnx/onnx_helpers.h"
 #include "import/onnx/onnx_integers.h"
 #include "import/onnx/onnx_map.h"
+#include "import/onnx/onnx_operands.h"
 
 namespace htpipe::onnx_import::map {
 namespace {
 
 Result<Values> binary(Call& call, std::string_view operation) {
-  HTPIPE_TRY(Value * a, call.input(0));
-  HTPIPE_TRY(Value * b, call.input(1));
-  return one(call.binary(operation, a, b));
+  HTPIPE_TRY(const Operands in, two_operands(call));
+  return one(call.binary(operation, in.a, in.b));
 }
 
 Result<Values> unary(Call& call, std::string_view operation) {
@@ -56,21 +56,20 @@ Result<Values> sub(Call& call) { return binary(call, "subtract"); }
 Result<Values> mul(Call& call) { return binary(call, "multiply"); }
 
 Result<Values> div(Call& call) {
-  HTPIPE_TRY(Value * a, call.input(0));
-  HTPIPE_TRY(Value * b, call.input(1));
-  return one(quotient(call, "divide", a, b));
+  HTPIPE_TRY(const Operands in, two_operands(call));
+  return one(quotient(call, "divide", in.a, in.b));
 }
 
 Result<Values> mod(Call& call) {
-  HTPIPE_TRY(Value * a, call.input(0));
-  HTPIPE_TRY(Value * b, call.input(1));
+  HTPIPE_TRY(const Operands in, two_operands(call));
   HTPIPE_TRY(const std::int64_t fmod, call.integer("fmod", 0));
-  return one(quotient(call, fmod != 0 ? "fmod" : "mod", a, b));
+  return one(quotient(call, fmod != 0 ? "fmod" : "mod", in.a, in.b));
 }
 
 Result<Values> pow(Call& call) {
-  HTPIPE_TRY(Value * base, call.input(0));
-  HTPIPE_TRY(Value * exponent, call.input(1));
+  HTPIPE_TRY(const Operands in, two_operands(call));
+  Value* base = in.a;
+  Value* exponent = in.b;
   const DType dtype = base->type.dtype;
   if (exponent->type.dtype == dtype && dtype != DType::kU64) return one(call.binary("power", base, exponent));
   const bool computed_as_is = is_float(dtype) || (is_integer(exponent->type.dtype) && !is_unsigned(dtype)) ||

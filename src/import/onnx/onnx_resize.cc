@@ -157,11 +157,17 @@ Status read_sizes(const Call& call, const Shape& shape, const IntList& axes, con
   }
   HTPIPE_TRY(const std::vector<float> scales, call.floats_input(2));
   if (scales.size() != axes.size()) return fail(Code::kOnnxInvalid, "scales do not fit the axes");
+  HTPIPE_TRY(const std::string transformation, call.text("coordinate_transformation_mode", "half_pixel"));
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<std::size_t>(axes[i]);
     if (!(scales[i] > 0.0F && scales[i] < 1e6F)) return fail(Code::kOnnxInvalid, fmt::format("scale {}", scales[i]));
     form.scales[axis] = scales[i];
-    form.sizes[axis] = static_cast<std::int64_t>(std::floor(static_cast<float>(lengths[axis]) * scales[i]));
+    const float size = static_cast<float>(lengths[axis]) * scales[i];
+    form.sizes[axis] = static_cast<std::int64_t>(std::floor(size));
+    // ONNX's reference puts the last corner at the size before it is cut, everybody else at the last element.
+    if (transformation == "align_corners" && size - std::floor(size) > 1e-3F) {
+      return fail(Code::kUnsupportedForm, fmt::format("align_corners with a scale that gives {} elements", size));
+    }
   }
   return {};
 }
