@@ -86,6 +86,10 @@ Result<Imported> Importer::run() {
   HTPIPE_CHECK_OK(add_nodes(graph.node(), ""));
   HTPIPE_CHECK_OK(set_outputs());
   remove_unused_constants(graph_);
+  const auto is_double = [](const auto& node) { return node->result()->type.dtype == DType::kF64; };
+  if (std::any_of(graph_.nodes().begin(), graph_.nodes().end(), is_double)) {
+    warnings_.push_back("values of type f64 are computed in float32");
+  }
   HTPIPE_CHECK_OK(verify(graph_));
   return Imported{std::move(graph_), std::move(warnings_)};
 }
