@@ -1,6 +1,9 @@
 // Pooling, and what undoes it.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "import/compose/pool.h"
 #include "import/onnx/onnx_helpers.h"
 #include "import/onnx/onnx_map.h"
@@ -33,10 +36,72 @@ Result<Values> pool(Call& call, compose::PoolKind kind) {
   return one(pool(call, call, input, kind));
 }
 
+/// 0, step, 2 step …
+IntList multiples(std::int64_t count, std::int64_t step) {
+  IntList list = count_up(0, count);
+  for (std::int64_t& x : list) x *= step;
+  return list;
+}
+
 Result<Values> global(Call& call, compose::PoolKind kind) {
   HTPIPE_TRY(Value * input, call.input(0));
   HTPIPE_TRY(const std::int64_t p, call.integer("p", 2));
   return one(compose::global_pool(call, input, kind, p));
+}
+
+/// Where in the whole input the maximum of each window lies: the cells of all windows side by side, and which of them is
+/// the first largest one. Cells in the padding are no candidates.
+Result<Value*> max_indices(Call& call, Value* input, const Shape& result) {
+  HTPIPE_TRY(const Windows windows, windows_of(call, input->type.shape, {}));
+  HTPIPE_TRY(const std::int64_t order, call.integer("storage_order", 0));
+  const Shape shape = input->type.shape;
+  const std::size_t axes = windows.kernel.size();
+  if (order != 0 || !is_float(input->type.dtype)) {
+    return fail(Code::kUnsupportedForm, "Indices of MaxPool in columns, or of integers");
+  }
+  const std::int64_t images = shape[0] * shape[1];
+  const std::int64_t area = count_between(shape, 2, rank_of(input));
+  const std::int64_t outputs = element_count(result) / std::max<std::int64_t>(images, 1);
+  std::int64_t cells = 1;
+  for (const std::int64_t size : windows.kernel) cells *= size;
+  if (images * outputs * cells > (1 << 26)) return fail(Code::kUnsupportedForm, "Indices of a MaxPool this large");
+  std::vector<std::int64_t> places;
+  places.reserve(static_cast<std::size_t>(outputs * cells));
+  for (std::int64_t output = 0; output < outputs; ++output) {
+    for (std::int64_t cell = 0; cell < cells; ++cell) {
+      std::int64_t place = 0;
+      std::int64_t stride = 1;
+      std::int64_t rest = output;
+      std::int64_t in_window = cell;
+      bool inside = true;
+      for (std::size_t i = axes; i-- > 0;) {
+        const std::int64_t at = rest % result[i + 2] * windows.stride[i] - windows.pad_begin[i] +
+                                in_window % windows.kernel[i] * windows.dilation[i];
+        inside = inside && at >= 0 && at < shape[i + 2];
+        place += at * stride;
+        stride *= shape[i + 2];
+        rest /= result[i + 2];
+        in_window /= windows.kernel[i];
+      }
+      places.push_back(inside ? place : area);
+    }
+  }
+  HTPIPE_TRY(Value * flat, call.reshape(input, {images, area}, "flat"));
+  // The place behind the image stands for all padding.
+  const Attributes pads = {{"pad_amount", IntList{0, 0, 0, 1}},
+                           {"pad_constant_value", -std::numeric_limits<float>::infinity()}};
+  HTPIPE_TRY(flat, call.add("Pad", pads, {flat}, "with_padding"));
+  HTPIPE_TRY(Value * candidates, call.add("Gather", {{"axis", std::int64_t{1}}},
+                                          {flat, call.integers("cells", {outputs, cells}, places)}, "candidates"));
+  HTPIPE_TRY(Value * best, call.add("Argmax", {{"axis", std::int64_t{2}}, {"keep_dims", false}}, {candidates}, "best"));
+  HTPIPE_TRY(best, call.cast(best, DType::kI64, "cell"));
+  // [images, outputs]: the window's own list of places, then the images before.
+  HTPIPE_TRY(best, call.binary("add", best, call.integers("lists", {1, outputs}, multiples(outputs, cells)), "entry"));
+  HTPIPE_TRY(Value * place, call.add("Gather", {{"axis", std::int64_t{0}}},
+                                     {call.integers("places", {outputs * cells}, places), best}, "place"));
+  HTPIPE_TRY(place,
+             call.binary("add", place, call.integers("images", {images, 1}, multiples(images, area)), "indices_flat"));
+  return call.reshape(place, result, "indices");
 }
 
 }  // namespace
@@ -48,8 +113,11 @@ Result<Values> global_max_pool(Call& call) { return global(call, compose::PoolKi
 Result<Values> global_lp_pool(Call& call) { return global(call, compose::PoolKind::kLp); }
 
 Result<Values> max_pool(Call& call) {
-  if (call.wants(1)) return fail(Code::kUnsupportedForm, "the output Indices of MaxPool");
-  return pool(call, compose::PoolKind::kMax);
+  HTPIPE_TRY(Value * input, call.input(0));
+  HTPIPE_TRY(Value * result, pool(call, call, input, compose::PoolKind::kMax));
+  if (!call.wants(1)) return Values{result};
+  HTPIPE_TRY(Value * indices, max_indices(call, input, result->type.shape));
+  return Values{result, indices};
 }
 
 Result<Values> nhwc_max_pool(Call& call) {

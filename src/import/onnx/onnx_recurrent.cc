@@ -29,10 +29,9 @@ std::string lower(std::string text) {
   return text;
 }
 
-Result<Recurrent> recurrent_of(Call& call, std::int64_t gates) {
+Result<Recurrent> recurrent_of(Call& call, const Value* recurrence, std::int64_t gates) {
   Recurrent form;
   HTPIPE_TRY(form.input, call.input(0));
-  HTPIPE_TRY(const Value* recurrence, call.input(2));
   HTPIPE_TRY(const std::int64_t layout, call.integer("layout", 0));
   form.batch_first = layout != 0;
   if (rank_of(form.input) != 3 || rank_of(recurrence) != 3) {
@@ -150,34 +149,76 @@ std::vector<Value*> trimmed(std::vector<Value*> operands) {
   return operands;
 }
 
-}  // namespace
-
-Result<Values> lstm(Call& call) {
-  HTPIPE_TRY(const Recurrent form, recurrent_of(call, 4));
+Result<Values> lstm_of(Call& call, Value* weights, Value* recurrence) {
+  HTPIPE_TRY(const Recurrent form, recurrent_of(call, recurrence, 4));
   HTPIPE_CHECK_OK(require_activations(call, form, {"sigmoid", "tanh", "tanh"}));
   HTPIPE_TRY(const std::int64_t input_forget, call.integer("input_forget", 0));
   std::vector<Values> results;
   for (std::size_t i = 0; i < form.directions.size(); ++i) {
-    HTPIPE_TRY(Value * weights, of_direction(call, 1, i, "weights"));
-    HTPIPE_TRY(Value * recurrence, of_direction(call, 2, i, "recurrence"));
+    HTPIPE_TRY(Value * input_weights, part_of(call, weights, static_cast<std::int64_t>(i), "weights"));
+    HTPIPE_TRY(Value * state_weights, part_of(call, recurrence, static_cast<std::int64_t>(i), "recurrence"));
     HTPIPE_TRY(Value * bias, of_direction(call, 3, i, "bias"));
     HTPIPE_TRY(Value * initial_h, state_of(call, form, 5, i, "initial_h"));
     HTPIPE_TRY(Value * initial_c, state_of(call, form, 6, i, "initial_c"));
     HTPIPE_TRY(Value * peephole, of_direction(call, 7, i, "peephole"));
     const Attributes attributes = {
         {"direction", form.directions[i]}, {"clip", form.clip}, {"input_forget", input_forget != 0}};
-    HTPIPE_TRY(
-        const Values values,
-        call.add_all("Lstm", attributes,
-                     trimmed({form.input, weights, recurrence, bias, initial_h, initial_c, peephole, form.lengths}),
-                     form.directions[i]));
+    HTPIPE_TRY(const Values values, call.add_all("Lstm", attributes,
+                                                 trimmed({form.input, input_weights, state_weights, bias, initial_h,
+                                                          initial_c, peephole, form.lengths}),
+                                                 form.directions[i]));
     results.push_back(values);
   }
   return joined(call, form, results);
 }
 
+/// Weights [directions, k, columns] of 8 bits with a scale and a zero point per direction, or per direction and column,
+/// as real numbers in the order of LSTM: [directions, columns, k].
+Result<Value*> real_weights(Call& call, std::size_t input, std::size_t scale_input, std::string_view name) {
+  HTPIPE_TRY(const Tensor stored, call.constant_input(input));
+  HTPIPE_TRY(const std::vector<float> scales, call.floats_input(scale_input));
+  HTPIPE_TRY(const IntList zeros, call.integers_input(scale_input + 1));
+  const Shape& shape = stored.shape();
+  if (shape.size() != 3 || stored.count() == 0 || scales.size() != zeros.size()) {
+    return fail(Code::kShapeMismatch, fmt::format("quantised weights {}", to_string(shape)));
+  }
+  const auto directions = static_cast<std::size_t>(shape[0]);
+  const auto columns = static_cast<std::size_t>(shape[2]);
+  const bool per_column = scales.size() == directions * columns;
+  if (!per_column && scales.size() != directions) return fail(Code::kShapeMismatch, "scales of quantised weights");
+  Tensor real({DType::kF32, {shape[0], shape[2], shape[1]}, std::nullopt});
+  const auto data = real.mutable_data<float>();
+  for (std::int64_t i = 0; i < stored.count(); ++i) {
+    const std::int64_t column = i % shape[2];
+    const std::int64_t row = i / shape[2] % shape[1];
+    const std::int64_t direction = i / shape[2] / shape[1];
+    const std::int64_t at = per_column ? direction * shape[2] + column : direction;
+    const double value = (stored.real(i) - static_cast<double>(zeros[static_cast<std::size_t>(at)])) *
+                         static_cast<double>(scales[static_cast<std::size_t>(at)]);
+    data[static_cast<std::size_t>((direction * shape[2] + column) * shape[1] + row)] = static_cast<float>(value);
+  }
+  return call.constant(fmt::format("{}_real", name), std::move(real));
+}
+
+}  // namespace
+
+Result<Values> lstm(Call& call) {
+  HTPIPE_TRY(Value * weights, call.input(1));
+  HTPIPE_TRY(Value * recurrence, call.input(2));
+  return lstm_of(call, weights, recurrence);
+}
+
+Result<Values> dynamic_quantize_lstm(Call& call) {
+  HTPIPE_TRY(Value * weights, real_weights(call, 1, 8, "weights"));
+  HTPIPE_TRY(Value * recurrence, real_weights(call, 2, 10, "recurrence"));
+  call.warn(
+      "the products of DynamicQuantizeLSTM are computed with real inputs; onnxruntime rounds them to 8 bits first");
+  return lstm_of(call, weights, recurrence);
+}
+
 Result<Values> gru(Call& call) {
-  HTPIPE_TRY(const Recurrent form, recurrent_of(call, 3));
+  HTPIPE_TRY(const Value* recurrences, call.input(2));
+  HTPIPE_TRY(const Recurrent form, recurrent_of(call, recurrences, 3));
   HTPIPE_CHECK_OK(require_activations(call, form, {"sigmoid", "tanh"}));
   HTPIPE_TRY(const std::int64_t linear, call.integer("linear_before_reset", 0));
   std::vector<Values> results;
@@ -198,7 +239,8 @@ Result<Values> gru(Call& call) {
 }
 
 Result<Values> rnn(Call& call) {
-  HTPIPE_TRY(const Recurrent form, recurrent_of(call, 1));
+  HTPIPE_TRY(const Value* recurrences, call.input(2));
+  HTPIPE_TRY(const Recurrent form, recurrent_of(call, recurrences, 1));
   HTPIPE_TRY(const std::vector<std::string> functions, activations_of(call, form, {"tanh"}));
   std::vector<Values> results;
   for (std::size_t i = 0; i < form.directions.size(); ++i) {

@@ -94,4 +94,8 @@ Result<Values> roi_align(Call& call) {
                       {input, rois, images}));
 }
 
+Result<Values> non_max_suppression(Call& /*call*/) {
+  return fail(Code::kDataDependent, "how many boxes NonMaxSuppression keeps is known only when the model runs");
+}
+
 }  // namespace htpipe::onnx_import::map
