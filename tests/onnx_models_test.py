@@ -93,7 +93,7 @@ GLYPHS = {
 
 
 def drawn_text(text: str, height: int, width: int, cell: int) -> Array:
-    """Black letters on a bright, slightly noisy ground, [height, width] from 0 to 1. A letter's pixel is `cell` wide."""
+    """Black letters on a bright, slightly noisy ground, [height, width] from 0 to 1. `cell`: a pixel of a letter."""
     rows = np.zeros((7, 6 * len(text)), bool)
     for i, letter in enumerate(text):
         bits = [int(row, 16) for row in GLYPHS[letter].split()]
