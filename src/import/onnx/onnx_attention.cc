@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -13,6 +14,8 @@ namespace htpipe::onnx_import {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::int64_t kMostPositions = 1 << 24;
+constexpr std::int64_t kMostMasked = std::int64_t{1} << 30;
 
 }  // namespace
 
@@ -34,16 +37,20 @@ Result<Value*> join_heads(Builder& builder, Value* value, std::string_view suffi
   return builder.reshape(moved, {shape[0], shape[2], shape[1] * shape[3]}, suffix);
 }
 
-Value* window_mask(Builder& builder, const Window& window, std::int64_t rows, std::int64_t columns,
-                   std::string_view suffix) {
+Result<Value*> window_mask(Builder& builder, const Window& window, std::int64_t rows, std::int64_t columns,
+                           std::string_view suffix) {
   if (window.left < 0 && window.right < 0) return nullptr;
+  if (rows > kMostPositions || columns > kMostPositions || rows * columns > kMostMasked) {
+    return fail(Code::kUnsupportedForm, fmt::format("a mask of {} x {}", rows, columns));
+  }
+  const std::int64_t left = std::min(window.left, kMostPositions);
+  const std::int64_t right = std::min(window.right, kMostPositions);
   Tensor mask({DType::kBool, {rows, columns}, std::nullopt});
   const auto data = mask.mutable_data<std::uint8_t>();
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t position = row + window.offset;
     for (std::int64_t column = 0; column < columns; ++column) {
-      const bool seen = (window.left < 0 || column >= position - window.left) &&
-                        (window.right < 0 || column <= position + window.right);
+      const bool seen = (left < 0 || column >= position - left) && (right < 0 || column <= position + right);
       data[static_cast<std::size_t>(row * columns + column)] = seen ? 1 : 0;
     }
   }
@@ -204,7 +211,8 @@ Result<Values> attention(Call& call) {
     HTPIPE_TRY(bounds, nonpad_mask(call, call.inputs()[6], own, rows, columns));
   }
   if (!call.has(6) || call.has(4)) {
-    HTPIPE_TRY(bounds, both_masks(call, bounds, window_mask(call, window, rows, columns, "window"), "bounds"));
+    HTPIPE_TRY(Value * seen, window_mask(call, window, rows, columns, "window"));
+    HTPIPE_TRY(bounds, both_masks(call, bounds, seen, "bounds"));
   }
   HTPIPE_TRY(heads.mask, both_masks(call, mask, bounds, "mask"));
   HTPIPE_TRY(Value * result, attend_heads(call, heads, joined ? "heads" : ""));

@@ -22,8 +22,9 @@ struct Window {
   std::int64_t offset = 0;
 };
 /// [rows, columns], true where a key is seen; null for a window without bounds.
-Value* window_mask(Builder& builder, const Window& window, std::int64_t rows, std::int64_t columns,
-                   std::string_view suffix);
+/// Errors: unsupported-form for a mask that is too large.
+Result<Value*> window_mask(Builder& builder, const Window& window, std::int64_t rows, std::int64_t columns,
+                           std::string_view suffix);
 
 /// Both masks together: bool ones by "and", others by adding; either may be null.
 Result<Value*> both_masks(Builder& builder, Value* a, Value* b, std::string_view suffix);

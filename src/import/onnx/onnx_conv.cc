@@ -56,6 +56,11 @@ Result<Values> conv_transpose(Call& call) {
   if (spec.output_padding.size() != axes || (!output.empty() && output.size() != axes)) {
     return fail(Code::kOnnxInvalid, "output_padding or output_shape has not one number per spatial axis");
   }
+  const auto too_large = [](std::int64_t x) { return x < 0 || x > (1 << 24); };
+  if (std::any_of(output.begin(), output.end(), too_large) ||
+      std::any_of(spec.output_padding.begin(), spec.output_padding.end(), too_large)) {
+    return fail(Code::kOnnxInvalid, "output_padding or output_shape out of range");
+  }
   if (output.empty() && (mode == AutoPad::kSameUpper || mode == AutoPad::kSameLower)) {
     for (std::size_t i = 0; i < axes; ++i) output.push_back(input->type.shape[i + 2] * windows.stride[i]);
   }

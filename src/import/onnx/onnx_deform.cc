@@ -59,7 +59,7 @@ Result<Values> deform_conv(Call& call) {
   HTPIPE_TRY(const std::int64_t group, call.integer("group", 1));
   HTPIPE_TRY(const std::int64_t offset_groups, call.integer("offset_group", 1));
   if (in.size() != 4 || kernel.size() != 4 || offset_groups < 1 || in[1] % offset_groups != 0 || in[2] < 1 ||
-      in[3] < 1) {
+      in[2] > (1 << 20) || in[3] > (1 << 20) || in[3] < 1) {
     return fail(Code::kUnsupportedForm, fmt::format("DeformConv of {} with {}", to_string(in), to_string(kernel)));
   }
   HTPIPE_TRY(const Windows windows, windows_of(call, in, {kernel[2], kernel[3]}));
@@ -74,6 +74,9 @@ Result<Values> deform_conv(Call& call) {
   }
   g.out_h = out[0];
   g.out_w = out[1];
+  if (g.cells > 4096 || g.out_h * g.out_w > (1 << 24) || g.cells * g.out_h * g.out_w > (1 << 26)) {
+    return fail(Code::kUnsupportedForm, "a DeformConv this large");
+  }
   const std::int64_t batch = in[0];
   const std::int64_t channels = in[1] / offset_groups;
   const Shape offset_shape = {batch, offset_groups * g.cells * 2, g.out_h, g.out_w};

@@ -50,6 +50,9 @@ Result<double> number_input(const Call& call, std::size_t index) {
 
 Result<Value*> slice(Builder& builder, Value* value, std::int64_t axis, std::int64_t begin, std::int64_t end,
                      std::string_view suffix) {
+  if (axis < 0 || axis >= rank_of(value)) {
+    return fail(Code::kShapeMismatch, fmt::format("{} has no axis {}", to_string(value->type.shape), axis));
+  }
   IntList first(value->type.shape.size(), 0);
   IntList last = value->type.shape;
   const auto at = static_cast<std::size_t>(axis);

@@ -64,7 +64,8 @@ Result<Values> linear_attention(Call& call) {
   if (heads < 1 || query_heads < 1 || query_heads % heads != 0 || gated != call.has(4) || corrected != call.has(5)) {
     return fail(Code::kOnnxInvalid, fmt::format("the inputs of LinearAttention do not fit the rule {}", rule));
   }
-  const DType dtype = call.inputs()[0]->type.dtype;
+  HTPIPE_TRY(const Value* first, call.input(0));
+  const DType dtype = first->type.dtype;
   HTPIPE_TRY(Value * query, heads_of(call, 0, query_heads, "query"));
   HTPIPE_TRY(Value * key, heads_of(call, 1, heads, "key"));
   HTPIPE_TRY(Value * value, heads_of(call, 2, heads, "value"));

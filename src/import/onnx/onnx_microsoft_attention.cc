@@ -33,6 +33,7 @@ Result<Value*> padding_mask(Call& call, Value* mask, std::int64_t batch, std::in
 /// Elements of a bias [q + k + v] for one of the three.
 Result<Value*> with_bias(Call& call, Value* value, Value* bias, std::int64_t begin, std::string_view name) {
   if (bias == nullptr) return value;
+  if (rank_of(value) != 3) return fail(Code::kShapeMismatch, to_string(value->type.shape));
   const std::int64_t size = value->type.shape.back();
   if (rank_of(bias) != 1 || begin + size > bias->type.shape[0]) {
     return fail(Code::kShapeMismatch, fmt::format("bias {}", to_string(bias->type.shape)));
@@ -95,7 +96,7 @@ Result<Values> microsoft_attention(Call& call) {
   const std::int64_t batch = input->type.shape[0];
   const std::int64_t keys = heads.key->type.shape[2];
   if (causal != 0) window.right = 0;
-  heads.mask = window_mask(call, window, input->type.shape[1], keys, "causal");
+  HTPIPE_TRY(heads.mask, window_mask(call, window, input->type.shape[1], keys, "causal"));
   if (call.has(3)) {
     HTPIPE_TRY(Value * padding, padding_mask(call, call.inputs()[3], batch, keys));
     HTPIPE_TRY(heads.mask, both_masks(call, heads.mask, padding, "mask"));
@@ -167,7 +168,7 @@ Result<Values> multi_head_attention(Call& call) {
   const Shape rows = heads.query->type.shape;
   const std::int64_t keys = heads.key->type.shape[2];
   if (causal != 0) window.right = 0;
-  heads.mask = window_mask(call, window, rows[2], keys, "causal");
+  HTPIPE_TRY(heads.mask, window_mask(call, window, rows[2], keys, "causal"));
   if (call.has(4)) {
     HTPIPE_TRY(Value * padding, padding_mask(call, call.inputs()[4], rows[0], keys));
     HTPIPE_TRY(heads.mask, both_masks(call, heads.mask, padding, "mask"));
@@ -242,7 +243,7 @@ Result<Values> group_query_attention(Call& call) {
   }
   window.right = 0;
   if (local > 0) window.left = local - 1;
-  heads.mask = window_mask(call, window, rows, heads.key->type.shape[2], "causal");
+  HTPIPE_TRY(heads.mask, window_mask(call, window, rows, heads.key->type.shape[2], "causal"));
   HTPIPE_TRY(heads.mask, both_masks(call, heads.mask, call.optional_input(10), "mask"));
   heads.softcap = static_cast<double>(softcap);
   HTPIPE_CHECK_OK(read_scale(call, heads));

@@ -36,6 +36,19 @@ Result<Values> pool(Call& call, compose::PoolKind kind) {
   return one(pool(call, call, input, kind));
 }
 
+constexpr std::int64_t kMostElements = 1 << 26;
+
+/// Whether a tensor of this shape may be made while a model is imported.
+bool is_moderate(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 0 || size > kMostElements) return false;
+    count *= size;
+    if (count > kMostElements) return false;
+  }
+  return true;
+}
+
 /// 0, step, 2 step …
 IntList multiples(std::int64_t count, std::int64_t step) {
   IntList list = count_up(0, count);
@@ -62,9 +75,9 @@ Result<Value*> max_indices(Call& call, Value* input, const Shape& result) {
   const std::int64_t images = shape[0] * shape[1];
   const std::int64_t area = count_between(shape, 2, rank_of(input));
   const std::int64_t outputs = element_count(result) / std::max<std::int64_t>(images, 1);
-  std::int64_t cells = 1;
-  for (const std::int64_t size : windows.kernel) cells *= size;
-  if (images * outputs * cells > (1 << 26)) return fail(Code::kUnsupportedForm, "Indices of a MaxPool this large");
+  if (!is_moderate(windows.kernel)) return fail(Code::kUnsupportedForm, "Indices of a MaxPool this large");
+  const std::int64_t cells = element_count(windows.kernel);
+  if (!is_moderate({images, outputs, cells})) return fail(Code::kUnsupportedForm, "Indices of a MaxPool this large");
   std::vector<std::int64_t> places;
   places.reserve(static_cast<std::size_t>(outputs * cells));
   for (std::int64_t output = 0; output < outputs; ++output) {
@@ -145,7 +158,7 @@ Result<Values> max_unpool(Call& call) {
   for (std::size_t i = 0; i < windows.kernel.size(); ++i) {
     inner[i + 2] =
         (inner[i + 2] - 1) * windows.stride[i] - windows.pad_begin[i] - windows.pad_end[i] + windows.kernel[i];
-    if (inner[i + 2] < 0) return fail(Code::kShapeMismatch, "MaxUnpool to less than nothing");
+    if (inner[i + 2] < 0 || inner[i + 2] > kMostElements) return fail(Code::kShapeMismatch, "MaxUnpool out of range");
   }
   Shape outer = inner;
   if (call.has(2)) {
@@ -153,6 +166,7 @@ Result<Values> max_unpool(Call& call) {
   }
   if (outer.size() != inner.size()) return fail(Code::kShapeMismatch, "output_shape has another rank");
   const std::int64_t count = input->type.count();
+  if (!is_moderate(inner)) return fail(Code::kUnsupportedForm, fmt::format("MaxUnpool to {}", to_string(inner)));
   const std::int64_t cells = element_count(inner);
   HTPIPE_TRY(Value * flat, call.reshape(input, {count}, "flat"));
   HTPIPE_TRY(Value * places, call.reshape(indices, {count}, "places"));
@@ -174,7 +188,9 @@ Result<Values> col2im(Call& call) {
   HTPIPE_TRY(const IntList block, call.integers_input(2));
   const Shape& shape = input->type.shape;
   const std::size_t axes = image.size();
-  if (shape.size() != 3 || block.size() != axes || axes == 0) return fail(Code::kShapeMismatch, "Col2Im");
+  if (shape.size() != 3 || block.size() != axes || axes == 0 || !is_moderate(image) || !is_moderate(block)) {
+    return fail(Code::kShapeMismatch, "Col2Im");
+  }
   Shape data = {shape[0], 1};
   data.insert(data.end(), image.begin(), image.end());
   HTPIPE_TRY(const Windows windows, windows_of(call, data, block));
@@ -185,12 +201,14 @@ Result<Values> col2im(Call& call) {
   for (std::size_t i = 0; i < axes; ++i) {
     padded.push_back(image[i] + windows.pad_begin[i] + windows.pad_end[i]);
     const std::int64_t room = padded[i] - windows.dilation[i] * (block[i] - 1) - 1;
-    if (image[i] < 1 || image[i] > (1 << 20) || room < 0) return fail(Code::kShapeMismatch, "Col2Im");
+    if (image[i] < 1 || room < 0 || !is_moderate(padded)) return fail(Code::kShapeMismatch, "Col2Im");
     steps.push_back(room / windows.stride[i] + 1);
     columns *= steps[i];
     cells *= block[i];
   }
-  if (shape[2] != columns || cells < 1 || shape[1] % cells != 0 || element_count(padded) > (1 << 26)) {
+  Shape whole = {shape[0], cells > 0 ? shape[1] / cells : 0};
+  whole.insert(whole.end(), padded.begin(), padded.end());
+  if (shape[2] != columns || cells < 1 || shape[1] % cells != 0 || !is_moderate(whole)) {
     return fail(Code::kShapeMismatch, fmt::format("Col2Im of {} to {}", to_string(shape), to_string(image)));
   }
   // Where in the padded image each cell of each block lies.
@@ -219,8 +237,6 @@ Result<Values> col2im(Call& call) {
   Value* zeros = call.constant("zeros", filled({input->type.dtype, {images, area}, std::nullopt}, 0));
   const Attributes adds = {{"axis", std::int64_t{1}}, {"reduction", std::string("add")}};
   HTPIPE_TRY(Value * sums, call.add("ScatterElements", adds, {zeros, indices, updates}, "sums"));
-  Shape whole = {shape[0], shape[1] / cells};
-  whole.insert(whole.end(), padded.begin(), padded.end());
   if (padded == image) return one(call.reshape(sums, whole));
   HTPIPE_TRY(Value * result, call.reshape(sums, whole, "padded"));
   IntList begin(whole.size(), 0);

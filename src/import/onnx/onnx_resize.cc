@@ -11,6 +11,8 @@
 namespace htpipe::onnx_import::map {
 namespace {
 
+constexpr std::int64_t kLongest = 1 << 24;  ///< axis of a result
+
 /// A Resize with sizes and scales for every axis.
 struct Form {
   IntList sizes;
@@ -93,7 +95,7 @@ Result<Value*> resample_old(Call& call, Value* input, const std::vector<float>& 
   bool shrinks = false;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     const bool apart = growing.mode == "nearest" && scales[axis] < 1.0F;
-    if (!(scales[axis] > 0.0F && scales[axis] < 1e6F)) {
+    if (!(scales[axis] > 0.0F && scales[axis] * static_cast<float>(shape[axis]) <= static_cast<float>(kLongest))) {
       return fail(Code::kOnnxInvalid, fmt::format("scale {}", scales[axis]));
     }
     const auto size = static_cast<std::int64_t>(std::floor(static_cast<float>(shape[axis]) * scales[axis]));
@@ -139,7 +141,9 @@ Status read_sizes(const Call& call, const Shape& shape, const IntList& axes, con
     float common = 0.0F;
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const auto axis = static_cast<std::size_t>(axes[i]);
-      if (sizes[i] < 0 || shape[axis] < 1) return fail(Code::kShapeMismatch, "Resize of or to nothing");
+      if (sizes[i] < 0 || sizes[i] > kLongest || shape[axis] < 1) {
+        return fail(Code::kShapeMismatch, fmt::format("an axis of {} to {}", shape[axis], sizes[i]));
+      }
       form.sizes[axis] = sizes[i];
       form.scales[axis] = static_cast<float>(sizes[i]) / static_cast<float>(shape[axis]);
       const bool first = i == 0;
@@ -163,6 +167,9 @@ Status read_sizes(const Call& call, const Shape& shape, const IntList& axes, con
     if (!(scales[i] > 0.0F && scales[i] < 1e6F)) return fail(Code::kOnnxInvalid, fmt::format("scale {}", scales[i]));
     form.scales[axis] = scales[i];
     const float size = static_cast<float>(lengths[axis]) * scales[i];
+    if (!(size >= 0.0F && size <= static_cast<float>(kLongest))) {
+      return fail(Code::kShapeMismatch, fmt::format("an axis of {} by {}", lengths[axis], scales[i]));
+    }
     form.sizes[axis] = static_cast<std::int64_t>(std::floor(size));
     // ONNX's reference puts the last corner at the size before it is cut, everybody else at the last element.
     if (transformation == "align_corners" && size - std::floor(size) > 1e-3F) {
@@ -233,6 +240,11 @@ Result<Value*> crop_and_resize(Call& call, Value* input, const Form& form, const
     HTPIPE_TRY(value, call.transpose(value, perm, "back"));
   }
   if (filler != 0.0F) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : form.sizes) {
+      count *= size;
+      if (count > kLongest) return fail(Code::kUnsupportedForm, "too large a crop");
+    }
     // Outputs that lie outside are 0 so far.
     Tensor added({DType::kF32, form.sizes, std::nullopt});
     const auto data = added.mutable_data<float>();

@@ -113,6 +113,7 @@ Result<Values> dft(Call& call) {
     HTPIPE_TRY(axis, call.integer("axis", 1));
   } else if (call.has(2)) {
     HTPIPE_TRY(const double given, number_input(call, 2));
+    if (!(std::abs(given) < 64)) return fail(Code::kOnnxInvalid, fmt::format("axis {}", given));
     axis = static_cast<std::int64_t>(given);
   }
   HTPIPE_TRY(axis, normal_axis(axis, input->type.shape.size()));
@@ -165,13 +166,17 @@ Result<Values> stft(Call& call) {
     if (!(length >= 1 && length <= static_cast<double>(shape[1]))) return fail(Code::kOnnxInvalid, "frame_length");
     t.length = static_cast<std::int64_t>(length);
   }
-  const auto step = static_cast<std::int64_t>(step_input);
-  if (t.components < 1 || t.components > 2 || t.length < 1 || t.length > shape[1] || !(step_input >= 1) ||
-      (!factors.empty() && static_cast<std::int64_t>(factors.size()) != t.length)) {
+  const bool sane_step = step_input >= 1 && step_input <= static_cast<double>(kLongest);
+  const std::int64_t step = sane_step ? static_cast<std::int64_t>(step_input) : 1;
+  if (!sane_step || shape[1] > kMostElements || t.components < 1 || t.components > 2 || t.length < 1 ||
+      t.length > shape[1] || (!factors.empty() && static_cast<std::int64_t>(factors.size()) != t.length)) {
     return fail(Code::kUnsupportedForm, fmt::format("STFT of {} in frames of {}", to_string(shape), t.length));
   }
   t.in = t.length;
   const std::int64_t frames = (shape[1] - t.length) / step + 1;
+  if (t.length > kLongest || frames * t.length > kMostElements) {
+    return fail(Code::kUnsupportedForm, fmt::format("STFT in {} frames of {}", frames, t.length));
+  }
   IntList places;
   for (std::int64_t frame = 0; frame < frames; ++frame) {
     for (std::int64_t i = 0; i < t.length; ++i) places.push_back(frame * step + i);
@@ -194,7 +199,7 @@ Result<Values> mel_weight_matrix(Call& call) {
   HTPIPE_TRY(const double high, number_input(call, 4));
   HTPIPE_TRY(const DType dtype, output_type(call));
   const bool fits = bins_input >= 1 && bins_input <= 4096 && length_input >= 1 && length_input <= 65536 && rate > 0 &&
-                    low >= 0 && high > low;
+                    low >= 0 && high > low && high <= 1e9;
   if (!fits) return fail(Code::kOnnxInvalid, "MelWeightMatrix");
   const auto bins = static_cast<std::int64_t>(bins_input);
   const std::int64_t rows = static_cast<std::int64_t>(length_input) / 2 + 1;
