@@ -1,5 +1,5 @@
 // Import of a 7-billion-parameter FP16 ONNX model with external data: anonymous memory, and speed against reading the
-// file. Usage: import_weights_bench [FOLDER] [BLOCKS]; needs 14 GB in FOLDER (default: the current folder) for 32 blocks.
+// file. Usage: import_weights_bench [FOLDER] [BLOCKS]; needs 14 GB in FOLDER (default: the current folder) for the 34 blocks.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -164,7 +164,7 @@ Status run(const std::filesystem::path& folder, int blocks) {
 
 int main(int argc, char** argv) {
   const std::filesystem::path folder = argc > 1 ? argv[1] : ".";
-  const int blocks = argc > 2 ? std::stoi(argv[2]) : 32;
+  const int blocks = argc > 2 ? std::stoi(argv[2]) : 34;
   if (const auto status = htpipe::run(folder, blocks); !status) {
     fmt::print(stderr, "{}\n", status.error().summary());
     return 1;
