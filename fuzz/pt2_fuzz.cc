@@ -1,4 +1,4 @@
-// Fuzz target of the .pt2 reader. An input that starts with '{' is taken as model.json and as a payload config, so that
+// Fuzz target of the .pt2 reader and importer. An input that starts with '{' is taken as model.json and as a payload config, so that
 // the parser is reached without a zip around it; any other input is an archive. CRCs are not checked: a fuzzer cannot
 // guess them, and behind them lies the code that must stand hostile weights.
 #include <cstddef>
@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "import/pt2/archive.h"
+#include "import/pt2/import.h"
+#include "ops/registry.h"
 
 namespace {
 
@@ -38,11 +40,13 @@ void read_archive(Bytes bytes) {
   for (const auto* const map : {&archive->weights, &archive->constants}) {
     for (const auto& member : *map) sum = sum + sum_of(member.second.bytes());
   }
+  if (const auto graph = htpipe::pt2::import_archive(*archive, "fuzz"); !graph) (void)graph.error().summary();
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  htpipe::register_all_ops();
   const Bytes bytes = std::as_bytes(std::span(data, size));
   if (size > 0 && data[0] == '{') {
     read_json(bytes);
