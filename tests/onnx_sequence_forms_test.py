@@ -205,6 +205,18 @@ def test_form(opset: int, operation: Any, inputs: Arrays, constants: Arrays, tmp
 
 REFUSED = [
     case(
+        "linear_attention_steps",
+        27,
+        node(
+            "LinearAttention",
+            "q k v _ g",
+            q_num_heads=2,
+            kv_num_heads=2,
+            update_rule="gated",
+        ),
+        {**{name: real(1, 4, 8) for name in "qkv"}, "g": real(1, 3, 2)},
+    ),
+    case(
         "lstm_activation",
         14,
         node("LSTM", "x w r b", hidden_size=HIDDEN, activations=["Relu", "Tanh", "Tanh"]),

@@ -110,6 +110,9 @@ Result<Values> linear_attention(Call& call) {
     HTPIPE_TRY(beta, heads_of(call, 5, beta->type.shape[2], "beta"));
     HTPIPE_TRY(betas, steps_of(call, beta, 2, "beta_step"));
   }
+  if (decays.size() != keys.size() || betas.size() != keys.size()) {
+    return fail(Code::kShapeMismatch, fmt::format("decay or beta does not have {} steps", steps));
+  }
   HTPIPE_TRY(const float given_scale, call.real("scale", 0.0F));
   const double scale =
       given_scale != 0.0F ? static_cast<double>(given_scale) : 1.0 / std::sqrt(static_cast<double>(size));

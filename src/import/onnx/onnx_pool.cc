@@ -164,6 +164,7 @@ Result<Values> max_unpool(Call& call) {
   if (call.has(2)) {
     HTPIPE_TRY(outer, call.integers_input(2));
   }
+  if (!is_moderate(outer)) return fail(Code::kUnsupportedForm, fmt::format("MaxUnpool to {}", to_string(outer)));
   if (outer.size() != inner.size()) return fail(Code::kShapeMismatch, "output_shape has another rank");
   const std::int64_t count = input->type.count();
   if (!is_moderate(inner)) return fail(Code::kUnsupportedForm, fmt::format("MaxUnpool to {}", to_string(inner)));
