@@ -210,6 +210,24 @@ def test_weights_keep_their_integers(tmp_path: Path) -> None:
     assert text.count("Dequantize(") == 3
 
 
+def test_weights_with_scales_per_block(tmp_path: Path) -> None:
+    constants = {
+        "w": helper.make_tensor("w", TensorProto.UINT4, [5, 2], RANDOM.integers(0, 16, 10).tolist()),
+        "s": np.abs(real(3, 2)) + 0.1,
+        "z": helper.make_tensor("z", TensorProto.UINT4, [3, 2], [8, 7, 6, 5, 4, 3]),
+    }
+    nodes = [node("DequantizeLinear", "w s z", "w_real", axis=0, block_size=2), node("Add", "x w_real")]
+    inputs = {"x": real(5, 2)}
+    stored = numpy_helper.to_array(constants["w"]).astype(np.float32)
+    zeros = np.repeat(numpy_helper.to_array(constants["z"]).astype(np.float32), 2, axis=0)[:5]
+    model = load(make(nodes, inputs, constants, ["y"], 21), tmp_path)
+    (result,) = model.run(inputs["x"])
+    np.testing.assert_allclose(
+        result, inputs["x"] + (stored - zeros) * np.repeat(constants["s"], 2, axis=0)[:5], rtol=1e-6
+    )
+    assert "u8<axis 0, block 2, scales [" in model.text()
+
+
 def test_activations_become_quantize_and_dequantize(tmp_path: Path) -> None:
     constants = {"s": np.float32(0.02), "z": np.uint8(128)}
     nodes = [

@@ -1,8 +1,9 @@
 """ONNX's own tests of its operators: what passes is right, what does not is refused with a code, nothing else happens.
 
 Each node test is imported, run by the float engine and compared with the outputs that come with it, with its own
-tolerances. Where the import needs constants it names inputs of the graph, and is repeated with these inputs fixed to
-the values of the test. docs/onnx-coverage.md is the outcome: `python tests/onnx_node_test.py --write` writes it.
+tolerances; then once more after the default passes. Where the import needs constants it names inputs of the graph, and
+is repeated with these inputs fixed to the values of the test. docs/onnx-coverage.md is the outcome:
+`python tests/onnx_node_test.py --write` writes it.
 """
 
 import argparse
@@ -135,12 +136,14 @@ def check(path: Path, proto: Any, data_sets: Any, rtol: float, atol: float) -> t
         for inputs, expected in data_sets:
             given = dict(zip(names, map(normal, inputs), strict=False))
             model = load(path, proto, given)
-            results = model.run(*[as_array(given[info.name]) for info in model.inputs])
-            if len(results) != len(expected):
-                return WRONG, f"{len(results)} outputs, expected {len(expected)}"
-            for info, actual, wanted in zip(model.outputs, results, map(normal, expected), strict=True):
-                if text := difference(info, actual, wanted, rtol, atol):
-                    return WRONG, text
+            arrays = [as_array(given[info.name]) for info in model.inputs]
+            for form, what in ((model, ""), (model.optimise(), "after the passes: ")):
+                results = form.run(*arrays)
+                if len(results) != len(expected):
+                    return WRONG, f"{what}{len(results)} outputs, expected {len(expected)}"
+                for info, actual, wanted in zip(form.outputs, results, map(normal, expected), strict=True):
+                    if text := difference(info, actual, wanted, rtol, atol):
+                        return WRONG, what + text
     except htpipe.Error as error:
         return error.code, str(error.message)
     return PASSED, ""

@@ -222,12 +222,11 @@ Status verify_encoding(const Value& value) {
   if (encoding.bits < 1 || static_cast<std::size_t>(encoding.bits) > 8 * size_of(value.type.dtype)) {
     return bad("has a number of bits that its type cannot hold");
   }
-  std::size_t expected = 1;
-  if (encoding.per_channel()) {
-    const auto axis = static_cast<std::size_t>(encoding.axis);
-    if (axis >= value.type.shape.size()) return bad("has an axis outside the shape");
-    expected = static_cast<std::size_t>(value.type.shape[axis]);
+  if (encoding.block < 0 || (encoding.block > 0 && encoding.per_tensor())) return bad("has blocks of no axis");
+  if (!encoding.per_tensor() && static_cast<std::size_t>(encoding.axis) >= value.type.shape.size()) {
+    return bad("has an axis outside the shape");
   }
+  const auto expected = static_cast<std::size_t>(element_count(scale_shape(encoding, value.type.shape)));
   if (encoding.scales.size() != expected || encoding.zero_points.size() != expected) {
     return bad("has the wrong number of scales or zero points");
   }

@@ -149,6 +149,11 @@ class Parser {
     if (accept("axis")) {
       result.axis = small_integer<int>();
       expect(",");
+      if (accept("block")) {
+        result.block = integer();
+        if (result.block < 1) stop("a block has at least one element");
+        expect(",");
+      }
       expect("scales");
       list("[", "]", [&] { result.scales.push_back(real()); });
       expect(",");

@@ -29,7 +29,7 @@ std::int64_t cut(double value, DType dtype) {
 
 Result<Element> element_of(double value, const TensorType& type) {
   if (type.encoding) {
-    if (type.encoding->per_channel())
+    if (!type.encoding->per_tensor())
       return fail(Code::kNoFixedRule, "a constant among values with scales per channel");
     const double stored = value / static_cast<double>(type.encoding->scale());
     return bytes_of(cut(std::nearbyint(stored) + type.encoding->zero_point(), type.dtype));

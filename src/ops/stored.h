@@ -54,7 +54,7 @@ void for_each_scale(const TensorType& type, Body body) {
   const Encoding& encoding = *type.encoding;
   const std::int64_t count = type.count();
   if (count == 0) return;
-  if (!encoding.per_channel()) {
+  if (encoding.per_tensor()) {
     for (std::int64_t i = 0; i < count; ++i) body(i, std::size_t{0});
     return;
   }
@@ -63,10 +63,14 @@ void for_each_scale(const TensorType& type, Body body) {
   for (std::size_t i = axis + 1; i < type.shape.size(); ++i) inner *= type.shape[i];
   const std::int64_t size = type.shape[axis];
   const std::int64_t outer = count / (size * inner);
+  const std::int64_t blocks = encoding.per_block() ? scale_shape(encoding, type.shape)[axis] : 0;
   std::int64_t element = 0;
   for (std::int64_t o = 0; o < outer; ++o) {
     for (std::int64_t a = 0; a < size; ++a) {
-      for (std::int64_t i = 0; i < inner; ++i) body(element++, static_cast<std::size_t>(a));
+      const std::int64_t row = encoding.per_block() ? (o * blocks + a / encoding.block) * inner : a;
+      for (std::int64_t i = 0; i < inner; ++i) {
+        body(element++, static_cast<std::size_t>(encoding.per_block() ? row + i : row));
+      }
     }
   }
 }

@@ -68,7 +68,8 @@ Json type_to_json(const TensorType& type) {
     json["encoding"] = {{"scales", type.encoding->scales},
                         {"zero_points", type.encoding->zero_points},
                         {"axis", type.encoding->axis},
-                        {"bits", type.encoding->bits}};
+                        {"bits", type.encoding->bits},
+                        {"block", type.encoding->block}};
   }
   return json;
 }
@@ -83,7 +84,7 @@ TensorType type_from_json(const Json& json) {
     const Json& from = json.at("encoding");
     type.encoding =
         Encoding{from.at("scales").get<std::vector<float>>(), from.at("zero_points").get<std::vector<std::int32_t>>(),
-                 from.at("axis").get<int>(), from.at("bits").get<int>()};
+                 from.at("axis").get<int>(), from.at("bits").get<int>(), from.value("block", std::int64_t{0})};
   }
   return type;
 }

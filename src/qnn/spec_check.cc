@@ -43,6 +43,7 @@ Status check_type(const std::string& name, const TensorType& type) {
     return invalid(name, fmt::format("encoding has {} bits in {} storage", encoding.bits, name_of(type.dtype)));
   }
   std::size_t count = 1;
+  if (encoding.per_block()) return invalid(name, "scales per block have no form in this interface");
   if (encoding.axis >= 0) {
     if (static_cast<std::size_t>(encoding.axis) >= type.shape.size()) {
       return invalid(name, fmt::format("encoding axis {} of rank {}", encoding.axis, type.shape.size()));

@@ -32,15 +32,25 @@ Encoding Encoding::per_tensor(float scale, std::int32_t zero_point, int bits) {
   return Encoding{{scale}, {zero_point}, -1, bits};
 }
 
+Shape scale_shape(const Encoding& encoding, const Shape& shape) {
+  if (encoding.per_tensor()) return {};
+  const auto axis = static_cast<std::size_t>(encoding.axis);
+  if (encoding.per_channel()) return {shape[axis]};
+  Shape blocks = shape;
+  blocks[axis] = shape[axis] / encoding.block + (shape[axis] % encoding.block != 0 ? 1 : 0);
+  return blocks;
+}
+
 std::string to_string(const TensorType& type) {
   std::string text(name_of(type.dtype));
   if (type.encoding) {
     const Encoding& encoding = *type.encoding;
     const bool odd_bits = static_cast<std::size_t>(encoding.bits) != 8 * size_of(type.dtype);
     const std::string bits = odd_bits ? fmt::format(", bits {}", encoding.bits) : "";
-    if (encoding.per_channel()) {
-      text += fmt::format("<axis {}, scales [{}], zeros [{}]{}>", encoding.axis, fmt::join(encoding.scales, ","),
-                          fmt::join(encoding.zero_points, ","), bits);
+    if (!encoding.per_tensor()) {
+      const std::string block = encoding.per_block() ? fmt::format(", block {}", encoding.block) : "";
+      text += fmt::format("<axis {}{}, scales [{}], zeros [{}]{}>", encoding.axis, block,
+                          fmt::join(encoding.scales, ","), fmt::join(encoding.zero_points, ","), bits);
     } else {
       text += fmt::format("<scale {}, zero {}{}>", encoding.scale(), encoding.zero_point(), bits);
     }
@@ -70,54 +80,61 @@ Tensor Tensor::with_type(TensorType type) const {
   return copy;
 }
 
+std::size_t scale_index(const TensorType& type, std::int64_t element) {
+  const Encoding& encoding = *type.encoding;
+  if (encoding.per_tensor()) return 0;
+  const auto axis = static_cast<std::size_t>(encoding.axis);
+  std::int64_t inner = 1;
+  for (std::size_t i = axis + 1; i < type.shape.size(); ++i) inner *= type.shape[i];
+  const std::int64_t size = type.shape[axis];
+  const std::int64_t channel = element / inner % size;
+  if (encoding.per_channel()) return static_cast<std::size_t>(channel);
+  const std::int64_t blocks = scale_shape(encoding, type.shape)[axis];
+  const std::int64_t outer = element / inner / size;
+  return static_cast<std::size_t>((outer * blocks + channel / encoding.block) * inner + element % inner);
+}
+
 double Tensor::real(std::int64_t index) const {
-  const auto at = [this, index]<typename T>(T) { return data<T>()[static_cast<std::size_t>(index)]; };
+  const auto element = [this, index]<typename T>(T) { return data<T>()[static_cast<std::size_t>(index)]; };
   double stored = 0;
   switch (type_.dtype) {
     case DType::kF64:
-      return at(double{});
+      return element(double{});
     case DType::kF32:
-      return static_cast<double>(at(float{}));
+      return static_cast<double>(element(float{}));
     case DType::kF16:
-      return static_cast<double>(from_f16(at(std::uint16_t{})));
+      return static_cast<double>(from_f16(element(std::uint16_t{})));
     case DType::kBF16:
-      return static_cast<double>(from_bf16(at(std::uint16_t{})));
+      return static_cast<double>(from_bf16(element(std::uint16_t{})));
     case DType::kI64:
-      stored = static_cast<double>(at(std::int64_t{}));
+      stored = static_cast<double>(element(std::int64_t{}));
       break;
     case DType::kI32:
-      stored = at(std::int32_t{});
+      stored = element(std::int32_t{});
       break;
     case DType::kI16:
-      stored = at(std::int16_t{});
+      stored = element(std::int16_t{});
       break;
     case DType::kI8:
-      stored = at(std::int8_t{});
+      stored = element(std::int8_t{});
       break;
     case DType::kU64:
-      stored = static_cast<double>(at(std::uint64_t{}));
+      stored = static_cast<double>(element(std::uint64_t{}));
       break;
     case DType::kU32:
-      stored = at(std::uint32_t{});
+      stored = element(std::uint32_t{});
       break;
     case DType::kU16:
-      stored = at(std::uint16_t{});
+      stored = element(std::uint16_t{});
       break;
     case DType::kU8:
     case DType::kBool:
-      stored = at(std::uint8_t{});
+      stored = element(std::uint8_t{});
       break;
   }
   if (!type_.encoding) return stored;
-  std::size_t channel = 0;
-  if (type_.encoding->per_channel()) {
-    std::int64_t inner = 1;
-    for (std::size_t axis = static_cast<std::size_t>(type_.encoding->axis) + 1; axis < type_.shape.size(); ++axis) {
-      inner *= type_.shape[axis];
-    }
-    channel = static_cast<std::size_t>(index / inner % type_.shape[static_cast<std::size_t>(type_.encoding->axis)]);
-  }
-  return (stored - type_.encoding->zero_points[channel]) * static_cast<double>(type_.encoding->scales[channel]);
+  const std::size_t at = scale_index(type_, index);
+  return (stored - type_.encoding->zero_points[at]) * static_cast<double>(type_.encoding->scales[at]);
 }
 
 std::vector<float> to_floats(const Tensor& tensor) {
@@ -194,9 +211,17 @@ Tensor transpose(const Tensor& tensor, const std::vector<std::int64_t>& order) {
   const Shape& from = tensor.shape();
   HTPIPE_CHECK(order.size() == from.size(), "transpose order has the wrong rank");
   TensorType type{tensor.dtype(), permute(from, order), tensor.type().encoding};
-  if (type.encoding && type.encoding->per_channel()) {
-    const auto at = std::find(order.begin(), order.end(), type.encoding->axis);
-    type.encoding->axis = static_cast<int>(at - order.begin());
+  if (type.encoding && !type.encoding->per_tensor()) {
+    Encoding& encoding = *type.encoding;
+    if (encoding.per_block()) {
+      const Shape blocks = scale_shape(encoding, from);
+      const auto scales = transpose(Tensor::from<float>({DType::kF32, blocks, {}}, encoding.scales), order);
+      const auto zeros = transpose(Tensor::from<std::int32_t>({DType::kI32, blocks, {}}, encoding.zero_points), order);
+      encoding.scales.assign(scales.data<float>().begin(), scales.data<float>().end());
+      encoding.zero_points.assign(zeros.data<std::int32_t>().begin(), zeros.data<std::int32_t>().end());
+    }
+    const auto at = std::find(order.begin(), order.end(), encoding.axis);
+    encoding.axis = static_cast<int>(at - order.begin());
   }
   std::vector<std::int64_t> strides(from.size(), 1);
   for (std::size_t axis = from.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * from[axis];

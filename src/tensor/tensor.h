@@ -23,7 +23,9 @@ using Shape = std::vector<std::int64_t>;
 [[nodiscard]] std::string to_string(const Shape& shape);
 
 /// What stored integers mean: real = (stored - zero_point) * scale.
-/// Per tensor: one scale, axis -1. Per channel: a scale and a zero point for each index along `axis`.
+/// Per tensor: one scale, axis -1. Per channel: a scale and a zero point for each index along `axis`. Per block: one for
+/// each run of `block` elements along `axis` (the last may be shorter), at each position of the other axes, in the order
+/// of the tensor.
 /// `bits` may be smaller than the storage type (4-bit weights in i8). Zero points are positive as in ONNX and AIMET;
 /// QNN's offset is the negative of it.
 struct Encoding {
@@ -31,8 +33,11 @@ struct Encoding {
   std::vector<std::int32_t> zero_points;
   int axis = -1;
   int bits = 8;
+  std::int64_t block = 0;  ///< elements that share a scale; 0 = no blocks
 
-  [[nodiscard]] bool per_channel() const { return axis >= 0; }
+  [[nodiscard]] bool per_tensor() const { return axis < 0; }
+  [[nodiscard]] bool per_channel() const { return axis >= 0 && block == 0; }
+  [[nodiscard]] bool per_block() const { return axis >= 0 && block > 0; }
   [[nodiscard]] float scale() const { return scales.front(); }
   [[nodiscard]] std::int32_t zero_point() const { return zero_points.front(); }
   static Encoding per_tensor(float scale, std::int32_t zero_point, int bits);
@@ -49,6 +54,10 @@ struct TensorType {
   [[nodiscard]] std::size_t size_bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
   bool operator==(const TensorType&) const = default;
 };
+
+/// The shape of the scales of a tensor of shape `shape`: [] per tensor, [channels], or with `axis` counted in blocks.
+/// `axis` must be within the shape.
+[[nodiscard]] Shape scale_shape(const Encoding& encoding, const Shape& shape);
 
 /// "u8<scale 0.02, zero 128>[1,8,32,32]"
 [[nodiscard]] std::string to_string(const TensorType& type);
@@ -96,6 +105,8 @@ class Tensor {
   bool owned_ = false;
 };
 
+/// Which of the scales of an encoded type belongs to an element.
+[[nodiscard]] std::size_t scale_index(const TensorType& type, std::int64_t element);
 /// All elements as float32: floats converted, integers dequantised by the encoding when there is one.
 [[nodiscard]] std::vector<float> to_floats(const Tensor& tensor);
 /// A tensor of any data type with every element `value`.

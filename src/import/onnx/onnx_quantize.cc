@@ -37,9 +37,10 @@ Result<Value*> aligned(Builder& builder, Value* value, const Grid& grid, const S
     }
     return builder.reshape(value, wanted, with(suffix, "aligned"));
   }
-  Shape blocks = shape;
-  blocks[at] = shape[at] / grid.block + (shape[at] % grid.block != 0 ? 1 : 0);
-  if (own != blocks) {
+  Encoding form;
+  form.axis = static_cast<int>(axis);
+  form.block = grid.block;
+  if (own != scale_shape(form, shape)) {
     return fail(Code::kShapeMismatch, fmt::format("{} scales for blocks of {} along axis {} of {}", to_string(own),
                                                   grid.block, axis, to_string(shape)));
   }
@@ -78,9 +79,8 @@ std::optional<Encoding> encoding_of(const Grid& grid, const TensorType& type, in
     const auto axis = normal_axis(grid.axis, type.shape.size());
     if (!axis) return std::nullopt;
     encoding.axis = static_cast<int>(*axis);
-    if (grid.block != 0 || grid.scale->type.shape != Shape{type.shape[static_cast<std::size_t>(*axis)]}) {
-      return std::nullopt;
-    }
+    encoding.block = grid.block;
+    if (grid.scale->type.shape != scale_shape(encoding, type.shape)) return std::nullopt;
   }
   encoding.scales = to_floats(grid.scale->constant);
   encoding.zero_points.assign(encoding.scales.size(), 0);
@@ -104,8 +104,8 @@ Result<Value*> plain(Builder& builder, Value* value, std::string_view suffix) {
   if (size_of(type.dtype) > 2) return fail(Code::kUnsupportedForm, "computed 32-bit values with an encoding");
   Grid grid;
   grid.axis = encoding.axis;
-  Shape shape;
-  if (encoding.per_channel()) shape = {type.shape[static_cast<std::size_t>(encoding.axis)]};
+  grid.block = encoding.block;
+  const Shape shape = scale_shape(encoding, type.shape);
   grid.scale = builder.floats(with(suffix, "scale"), shape, encoding.scales);
   const IntList zeros(encoding.zero_points.begin(), encoding.zero_points.end());
   Value* zero_point = builder.integers(with(suffix, "zero"), shape, zeros);
@@ -125,7 +125,8 @@ Result<Value*> dequantized(Builder& builder, Value* value, const Grid& grid, int
   const TensorType& type = value->type;
   const auto encoding = encoding_of(grid, type, bits);
   if (encoding && type.encoding && type.encoding->scales == encoding->scales &&
-      type.encoding->zero_points == encoding->zero_points && type.encoding->axis == encoding->axis) {
+      type.encoding->zero_points == encoding->zero_points && type.encoding->axis == encoding->axis &&
+      type.encoding->block == encoding->block) {
     return builder.add("Dequantize", {{"to", to_name}}, {value}, suffix);
   }
   if (encoding && value->is_constant()) {

@@ -55,7 +55,7 @@ Result<ConvRequant> ConvRequant::make(const Request& request) {
   };
   if (!supported(request.input.dtype) || request.input.dtype != request.output.dtype ||
       request.weight.dtype != DType::kI8 || !request.input.encoding || !request.weight.encoding ||
-      !request.output.encoding) {
+      !request.output.encoding || request.weight.encoding->per_block()) {
     return fail(Code::kNoFixedRule, fmt::format("no integer rule for {} x {} -> {}", name_of(request.input.dtype),
                                                 name_of(request.weight.dtype), name_of(request.output.dtype)));
   }

@@ -55,7 +55,7 @@ Unary rescale_wide(const Grid& from, const Grid& to) {
 }  // namespace
 
 Result<Grid> Grid::of(const TensorType& type) {
-  if (!type.encoding || type.encoding->per_channel()) {
+  if (!type.encoding || !type.encoding->per_tensor()) {
     return fail(Code::kNoFixedRule, "a value has no per-tensor encoding");
   }
   Grid grid;
