@@ -123,6 +123,8 @@ struct OpDef {
   std::function<Result<Kernel>(const KernelRequest&)> float_kernel = nullptr;
   /// The plain kernel takes every data type as it is: it moves elements, or tells them apart itself.
   bool any_dtype = false;
+  /// Kernel on float64 operands; absent, or refusing with an error, they are computed in float32.
+  std::function<Result<Kernel>(const KernelRequest&)> double_kernel = nullptr;
   /// Kernel on stored integers with the chip's arithmetic; absent = no fixed-point rule.
   std::function<Result<Kernel>(const KernelRequest&)> fixed_kernel = nullptr;
   /// Multiply-adds of one execution; absent = 0.

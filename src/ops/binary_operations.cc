@@ -56,6 +56,9 @@ struct Divide {
     return b == -1 ? wrap<I64>(0 - static_cast<U64>(a)) : a / b;
   }
 };
+struct DivideDouble {
+  double operator()(double a, double b) const { return a / b; }
+};
 struct Fmod {
   float operator()(float a, float b) const { return std::fmod(a, b); }
   I64 operator()(I64 a, I64 b) const { return b == 0 || b == -1 ? 0 : a % b; }
@@ -231,6 +234,31 @@ constexpr BinaryOperation kOperations[] = {
 };
 
 }  // namespace
+
+BinaryOperation::Loop double_loop(std::string_view name) {
+  struct Row {
+    std::string_view name;
+    BinaryOperation::Loop loop;
+  };
+  static constexpr Row kRows[] = {
+      {"add", loop<double, Add>},
+      {"divide", loop<double, DivideDouble>},
+      {"equal", loop<double, Equal>},
+      {"greater", loop<double, Greater>},
+      {"less", loop<double, Less>},
+      {"greater_equal", loop<double, GreaterEqual>},
+      {"maximum", loop<double, Maximum>},
+      {"less_equal", loop<double, LessEqual>},
+      {"minimum", loop<double, Minimum>},
+      {"multiply", loop<double, Multiply>},
+      {"not_equal", loop<double, NotEqual>},
+      {"subtract", loop<double, Subtract>},
+  };
+  for (const Row& row : kRows) {
+    if (row.name == name) return row.loop;
+  }
+  return nullptr;
+}
 
 std::span<const BinaryOperation> binary_operations() { return kOperations; }
 

@@ -22,6 +22,8 @@ struct BinaryOperation {
   bool sign_matters = false;  ///< int64 and unsigned 64-bit numbers have other results
 };
 
+/// The loop on float64 of arithmetic that float32 would overflow and of comparisons; null for the other operations.
+[[nodiscard]] BinaryOperation::Loop double_loop(std::string_view name);
 [[nodiscard]] std::span<const BinaryOperation> binary_operations();
 /// nullptr when there is none of that name.
 [[nodiscard]] const BinaryOperation* find_binary_operation(std::string_view name);

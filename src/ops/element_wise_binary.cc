@@ -104,6 +104,18 @@ Result<Kernel> plain_kernel(const KernelRequest& request) {
   return clamps ? with_activation(range, element_count(shape), std::move(kernel)) : kernel;
 }
 
+Result<Kernel> double_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  const BinaryOperation::Loop loop = double_loop(node.attributes.text("operation"));
+  if (loop == nullptr || node.attributes.text("activation") != "none") {
+    return fail(Code::kUnsupportedForm, "not in float64");
+  }
+  Kernel kernel;
+  kernel.run = [loop, plan = plan_broadcast({&node.type(0).shape, &node.type(1).shape}, request.results[0]->shape)](
+                   const KernelCall& call) { loop(plan, call.operands[0], call.operands[1], call.results[0]); };
+  return kernel;
+}
+
 bool is_scalar(const NodeView& node, std::size_t operand) {
   return node.constants[operand] != nullptr && node.constants[operand]->count() == 1;
 }
@@ -191,6 +203,7 @@ const OpDef& element_wise_binary() {
         activation_attribute()};
     def.infer = infer;
     def.float_kernel = plain_kernel;
+    def.double_kernel = double_kernel;
     def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kElementwise;
     def.lowering = {"ElementWiseBinary", {{"operation", "operation", ParamKind::kEnum, numbers()}}};

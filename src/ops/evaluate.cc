@@ -120,6 +120,11 @@ struct Port {
   }
 };
 
+bool any_f64(const Node& node) {
+  return std::any_of(node.operands.begin(), node.operands.end(),
+                     [](const Value* value) { return value != nullptr && value->type.dtype == DType::kF64; });
+}
+
 Result<Kernel> converting_kernel(const Node& node) {
   const NodeTypes types(node);
   const NodeView view = types.view();
@@ -193,6 +198,9 @@ Result<Kernel> make_kernel(const Node& node, int htp_version) {
     return node.op->fixed_kernel({types.view(), types.results(), htp_version});
   }
   if (!node.op->float_kernel) return fail(Code::kUnsupportedForm, fmt::format("{} has no float rule", node.op->name));
+  if (node.op->double_kernel && any_f64(node)) {
+    if (auto kernel = node.op->double_kernel({types.view(), types.results(), htp_version})) return kernel;
+  }
   const bool as_is = node.op->any_dtype || (std::all_of(node.operands.begin(), node.operands.end(), is_wide) &&
                                             std::all_of(node.results.begin(), node.results.end(), is_wide));
   if (!as_is) return converting_kernel(node);

@@ -13,6 +13,7 @@ namespace htpipe {
 /// - an encoding among its operands or results: the operator's fixed-point kernel, with the integer arithmetic of
 ///   `htp_version` (68, 73, 75 …);
 /// - an operator with any_dtype: its plain kernel on the types as they are;
+/// - float64 operands and an operator that has a kernel for them: that one;
 /// - else its plain kernel on float32 for every float type, 64-bit integers for every integer type, and bool. Other
 ///   widths are converted on the way in and out; float16 results are rounded once, as the chip rounds them.
 /// Errors: unsupported-form, no-fixed-rule.
