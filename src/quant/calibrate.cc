@@ -21,6 +21,7 @@ using Traced = std::map<std::string, std::vector<float>>;
 
 Status check_finite(const std::vector<Tensor>& inputs, const Graph& graph, std::int64_t sample) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].dtype() != DType::kF32) continue;
     for (const float value : inputs[i].data<float>()) {
       if (!std::isfinite(value)) {
         return fail(Error(Code::kDataNotFinite, fmt::format("sample {} holds a NaN or an infinity", sample))
@@ -37,6 +38,7 @@ Status trace_one(const Program& program, Program::Workspace& workspace, const Sa
   HTPIPE_CHECK_OK(check_finite(inputs, program.graph(), sample));
   const Value* broken = nullptr;
   HTPIPE_CHECK_OK(program.run(workspace, inputs, [&](const Value& value, const Tensor& tensor) {
+    if (tensor.dtype() != DType::kF32) return;  // indices and masks have no range
     const auto data = tensor.data<float>();
     for (const float element : data) {
       if (!std::isfinite(element) && broken == nullptr) broken = &value;
@@ -56,9 +58,12 @@ Result<Statistics> calibrate(const Graph& graph, const SampleSource& source) {
   HTPIPE_TRY(const Program program, Program::make(graph, 0));
   std::vector<std::unique_ptr<Program::Workspace>> workspaces(static_cast<std::size_t>(thread_count()));
   Statistics statistics;
-  for (const Value* input : graph.inputs()) statistics[input->name];
+  const auto observe = [&statistics](const Value* value) {
+    if (value->type.dtype == DType::kF32) statistics[value->name];
+  };
+  for (const Value* input : graph.inputs()) observe(input);
   for (const auto& node : graph.nodes()) {
-    for (const Value* result : node->results) statistics[result->name];
+    for (const Value* result : node->results) observe(result);
   }
   Progress progress("calibrate", source.count);
   for (std::int64_t begin = 0; begin < source.count; begin += kChunk) {

@@ -62,6 +62,8 @@ class Quantizer {
   }
 
   Result<TensorType> type_of(const Value& value, Precision precision, const std::string& activation) const {
+    // Indices, masks and the like are what they are in every precision.
+    if (!is_float(value.type.dtype)) return value.type;
     TensorType type{storage_of(precision), value.type.shape, std::nullopt};
     if (precision == Precision::kFp16) return type;
     const auto at = ranges_.find(value.name);
@@ -85,6 +87,7 @@ class Quantizer {
     if (const auto found = made_.find({value, wanted}); found != made_.end()) return found->second;
     const Precision own = own_.at(value->name);
     Value* from = made_.at({value, own});
+    if (!is_float(value->type.dtype)) return from;
     const std::string_view to = htpipe::name_of(storage_of(wanted));
     const std::string_view op = wanted == Precision::kFp16 ? "Dequantize"
                                 : own == Precision::kFp16  ? "Quantize"
@@ -106,6 +109,7 @@ class Quantizer {
 
   /// A constant data operand (not a weight), by its own range.
   Result<Value*> constant_data(const Value& value, Precision precision) {
+    if (!is_float(value.type.dtype)) return graph_.add_constant(value.name, value.constant);
     TensorType type{storage_of(precision), value.type.shape, std::nullopt};
     if (precision != Precision::kFp16) {
       Histogram histogram;

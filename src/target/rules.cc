@@ -92,6 +92,15 @@ std::string refuse_value(const Value& value, const Rule& rule, const Target& tar
   return {};
 }
 
+std::string refuse_bool(const Value& value, const Rule& rule, std::size_t operand) {
+  if (operand >= static_cast<std::size_t>(rule.bool_operands)) {
+    return fmt::format("the HTP has no {} of bool (%{})", rule.op, value.name);
+  }
+  const auto rank = static_cast<int>(value.type.shape.size());
+  const int high = std::max({rule.high_rank[0], rule.high_rank[1], rule.high_rank[2]});
+  return rank <= high ? std::string() : fmt::format("rank {} (%{}); at most {} in bool", rank, value.name, high);
+}
+
 std::string refuse(const Node& node, const Target& target, Precision precision) {
   std::string reason;
   const Rule* rule = rule_for(node, reason);
@@ -104,7 +113,10 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const Value* operand = node.operands[i];
     if (operand == nullptr) continue;
-    if (role_of(node, i) == Role::kData) {
+    if (operand->type.dtype == DType::kBool) {
+      reason = refuse_bool(*operand, *rule, i);
+      if (!reason.empty()) return reason;
+    } else if (role_of(node, i) == Role::kData) {
       reason = refuse_value(*operand, *rule, target, precision, i == 0);
       if (!reason.empty()) return reason;
     } else if (operand->type.dtype == DType::kI16 && !target.supports_int16_weights) {
@@ -112,6 +124,8 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
     }
   }
   for (const Value* result : node.results) {
+    // Only comparisons and operators on bool have such results, and their operands were judged.
+    if (result->type.dtype == DType::kBool) continue;
     reason = refuse_value(*result, *rule, target, precision, false);
     if (!reason.empty()) return reason;
   }
@@ -123,12 +137,15 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
 const std::vector<Rule>& all_rules() {
   static const std::vector<Rule> rules = {
 #define HTPIPE_RULE(op, attribute, value, low, int8, int16, fp16) \
-  Rule{op, attribute, value, low, {int8, int16, fp16}, 0},
+  Rule{op, attribute, value, low, {int8, int16, fp16}, 0, 0},
 #define HTPIPE_RULE_INT16_FROM(version, op, attribute, value, low, int8, int16, fp16) \
-  Rule{op, attribute, value, low, {int8, int16, fp16}, version},
+  Rule{op, attribute, value, low, {int8, int16, fp16}, version, 0},
+#define HTPIPE_RULE_BOOL(operands, op, attribute, value, low, int8, int16, fp16) \
+  Rule{op, attribute, value, low, {int8, int16, fp16}, 0, operands},
 #include "target/rules.inc"
 #undef HTPIPE_RULE
 #undef HTPIPE_RULE_INT16_FROM
+#undef HTPIPE_RULE_BOOL
   };
   return rules;
 }

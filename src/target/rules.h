@@ -45,8 +45,9 @@ struct Rule {
   std::string_view attribute;  ///< empty = the row holds for every node of the operator
   std::string_view value;
   int low_rank;
-  int high_rank[3];  ///< by Precision; 0 = not executed
-  int int16_from;    ///< first Hexagon version that executes it with 16-bit activations; 0 = all
+  int high_rank[3];   ///< by Precision; 0 = not executed
+  int int16_from;     ///< first Hexagon version that executes it with 16-bit activations; 0 = all
+  int bool_operands;  ///< so many of the first operands may be bool
 };
 [[nodiscard]] const std::vector<Rule>& all_rules();
 

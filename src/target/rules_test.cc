@@ -68,21 +68,6 @@ class Cases {
     } else if (op == "Conv2d" || op == "DepthWiseConv2d") {
       spec.inputs = {input("x", shape), weight(op == "Conv2d" ? Shape{1, 1, 4, 4} : Shape{1, 1, 1, 4}), bias(4)};
       spec.params = {{"stride", u32_tensor({2}, {1, 1})}, {"pad_amount", u32_tensor({2, 2}, {0, 0, 0, 0})}};
-    } else if (op == "ElementWiseBinary") {
-      const std::map<std::string_view, std::uint32_t> numbers = {
-          {"add", 0}, {"maximum", 10}, {"minimum", 11}, {"multiply", 13}, {"subtract", 18}};
-      spec.inputs = {input("a", shape), input("b", shape)};
-      spec.params = {{"operation", numbers.at(rule.value)}};
-    } else if (op == "ElementWiseNeuron") {
-      const std::map<std::string_view, std::uint32_t> numbers = {{"gelu", 1}, {"hard_sigmoid", 2}, {"hard_swish", 3},
-                                                                 {"relu", 4}, {"relu_min_max", 5}, {"sigmoid", 6},
-                                                                 {"tanh", 8}};
-      spec.inputs = {input("x", shape)};
-      spec.params = {{"operation", numbers.at(rule.value)}};
-      if (rule.value == "relu_min_max") {
-        spec.params.push_back({"min_value", 0.0F});
-        spec.params.push_back({"max_value", 6.0F});
-      }
     } else if (op == "FullyConnected") {
       spec.inputs = {input("x", shape), weight({4, 4}), bias(4)};
       shape = {element_count(shape) / 4, 4};
@@ -108,8 +93,8 @@ class Cases {
       for (int i = 0; i < rank; ++i) perm.push_back(static_cast<std::uint32_t>(i));
       spec.inputs = {input("x", shape)};
       spec.params = {{"perm", u32_tensor({rank}, perm)}};
-    } else if (add_normalising(rule, spec, shape) || add_movement(op, shape, spec) ||
-               add_resampling(rule, spec, shape)) {
+    } else if (add_elementwise(rule, spec, shape) || add_normalising(rule, spec, shape) ||
+               add_movement(op, shape, spec) || add_resampling(rule, spec, shape)) {
       // Added.
     } else {
       ADD_FAILURE() << "no case for " << op << ": add one here";
@@ -118,6 +103,9 @@ class Cases {
     TensorType result = data_type(precision, shape);
     const TensorType real{DType::kF32, shape, std::nullopt};
     if (op == "Dequantize") result = real;
+    if (gives_bool(rule)) result.dtype = DType::kBool;
+    if (op == "Cast") result.dtype = *parse_dtype(rule.value);
+    if (!is_integer(result.dtype) || op == "Cast") result.encoding.reset();
     if (op == "Convert" && precision == Precision::kInt16) result = data_type(Precision::kInt8, shape);
     if (op == "Quantize")
       graph_.tensors.back().type = precision == Precision::kFp16 ? data_type(precision, shape) : real;
@@ -140,6 +128,52 @@ class Cases {
   [[nodiscard]] const GraphSpec& graph() const { return graph_; }
 
  private:
+  static bool gives_bool(const Rule& rule) {
+    static const std::set<std::string_view> values = {"equal", "greater",    "greater_equal",
+                                                      "less",  "less_equal", "not_equal"};
+    return values.count(rule.value) != 0 || rule.op == "IsInf" || rule.op == "IsNan";
+  }
+  bool add_elementwise(const Rule& rule, OpSpec& spec, const Shape& shape) {
+    // Numbers of QNN's operations, written again so that the table of the operators is checked by them.
+    const std::map<std::string_view, std::uint32_t> numbers = {
+        {"add", 0},        {"and", 1},      {"divide", 2},        {"equal", 3},
+        {"floor_div", 4},  {"greater", 6},  {"greater_equal", 7}, {"less", 8},
+        {"less_equal", 9}, {"maximum", 10}, {"minimum", 11},      {"multiply", 13},
+        {"not_equal", 14}, {"or", 15},      {"power", 16},        {"squared_difference", 17},
+        {"subtract", 18},  {"xor", 19}};
+    const std::map<std::string_view, std::uint32_t> unary = {
+        {"abs", 0}, {"asin", 1}, {"atan", 2},   {"ceil", 3},   {"cos", 4},   {"exp", 5},  {"floor", 6}, {"log", 7},
+        {"neg", 8}, {"not", 9},  {"round", 11}, {"rsqrt", 12}, {"sign", 13}, {"sin", 14}, {"sqrt", 15}};
+    const std::map<std::string_view, std::uint32_t> neurons = {{"elu", 0},        {"gelu", 1},     {"hard_sigmoid", 2},
+                                                               {"hard_swish", 3}, {"relu", 4},     {"relu_min_max", 5},
+                                                               {"sigmoid", 6},    {"softplus", 7}, {"tanh", 8}};
+    if (rule.op == "ElementWiseSelect") {
+      spec.inputs = {keep({name_ + ".c", TensorRole::kInput, {DType::kBool, shape, std::nullopt}, {}})};
+      spec.inputs.push_back(input("a", shape));
+      spec.inputs.push_back(input("b", shape));
+      return true;
+    }
+    spec.inputs = {input("x", shape)};
+    if (rule.op == "Cast" || rule.op == "IsInf" || rule.op == "IsNan") return true;
+    if (rule.op == "Prelu") {
+      spec.inputs.push_back(input("coefficients", shape));
+    } else if (rule.op == "ElementWiseUnary") {
+      spec.params = {{"operation", unary.at(rule.value)}};
+    } else if (rule.op == "ElementWiseBinary") {
+      spec.inputs.push_back(input("b", shape));
+      spec.params = {{"operation", numbers.at(rule.value)}};
+    } else if (rule.op == "ElementWiseNeuron") {
+      spec.params = {{"operation", neurons.at(rule.value)}};
+      if (rule.value == "relu_min_max") {
+        spec.params.push_back({"min_value", 0.0F});
+        spec.params.push_back({"max_value", 6.0F});
+      }
+    } else {
+      graph_.tensors.pop_back();
+      return false;
+    }
+    return true;
+  }
   bool add_normalising(const Rule& rule, OpSpec& spec, const Shape& shape) {
     const auto last = static_cast<std::uint32_t>(shape.size() - 1);
     const std::map<std::string_view, std::vector<qnn::ParamSpec>> params = {
