@@ -26,6 +26,7 @@ struct Arguments {
   std::string verb;
   std::string subject;               ///< explain: the code; run: the pipeline file; info: the file
   std::vector<std::string> targets;  ///< -t, as typed
+  std::vector<std::string> dims;     ///< --dim, as typed
   std::filesystem::path output;      ///< -o
   bool dry_run = false;
   bool force = false;

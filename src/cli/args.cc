@@ -39,6 +39,14 @@ void add_global_flags(CLI::App& app, GlobalOptions& global) {
   app.add_flag("--no-color", global.no_color, "Print no colours");
 }
 
+void add_dimensions(CLI::App& verb, Arguments& arguments) {
+  verb.add_option(
+          "--dim", arguments.dims,
+          "Size of an open dimension of the model, NAME=SIZE or INPUT.AXIS=SIZE (--dim batch=1); may be repeated")
+      ->expected(1)
+      ->take_all();
+}
+
 struct Verbs {
   std::vector<std::string> names;
   CLI::App* add(CLI::App& app, const std::string& name, const std::string& description) {
@@ -56,11 +64,13 @@ void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
       ->expected(1)
       ->take_all();
   run->add_option("-o,--output", arguments.output, "Output folder instead of the pipeline file's");
+  add_dimensions(*run, arguments);
   run->add_flag("--dry-run", arguments.dry_run, "Check everything and show the plan, write nothing");
   run->add_flag("--force", arguments.force, "Do every stage again instead of using cached results");
 
   CLI::App* info = verbs.add(app, "info", "Show what a file holds: .pt2, .dlc, .bin (context binary) or .htir");
   info->add_option("file", arguments.subject, "The file")->required();
+  add_dimensions(*info, arguments);
   info->add_flag("--graph", arguments.graph, "Print the graph's text form instead (.pt2, .htir)");
   info->add_flag("--dependencies", arguments.dependencies,
                  "Print the dependency graph of the layers in Graphviz form instead (.pt2, .htir)");

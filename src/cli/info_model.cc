@@ -142,8 +142,10 @@ Status take(Result<ImportedModel> imported, bool described, const Arguments& arg
   json["importable"] = imported.has_value();
   if (!imported) {
     const Error& error = imported.error();
-    json["import_error"] = {{"code", word(error.code)}, {"message", error.summary()}, {"hint", error.next_step()}};
-    answer.text += fmt::format("Cannot be imported: {}\n  next: {}\n", error.summary(), error.next_step());
+    json["import_error"] = {
+        {"code", word(error.code)}, {"message", error.summary()}, {"hint", error.next_step()}, {"notes", error.notes}};
+    answer.text += fmt::format("Cannot be imported: {}\n", error.summary());
+    answer.text += fmt::format("  next: {}\n", error.next_step());
     return {};
   }
   json["warnings"] = imported->warnings;
@@ -157,6 +159,11 @@ Status take(Result<ImportedModel> imported, bool described, const Arguments& arg
 Result<Answer> info_model(const Arguments& arguments, ModelFormat format) {
   const std::filesystem::path path = arguments.subject;
   const bool is_text = format == ModelFormat::kText;
+  ImportOptions options;
+  for (const std::string& text : arguments.dims) {
+    HTPIPE_TRY(const auto dimension, pt2::parse_dimension(text));
+    options.dims.insert_or_assign(dimension.first, dimension.second);
+  }
   Answer answer;
   (*answer.json)["file"] = path.string();
   (*answer.json)["format"] = name_of(format);
@@ -174,12 +181,12 @@ Result<Answer> info_model(const Arguments& arguments, ModelFormat format) {
   } else {
     if (format == ModelFormat::kPt2) {
       HTPIPE_TRY(const auto file, MappedFile::open(path));
-      HTPIPE_TRY(const pt2::Archive archive, pt2::read_pt2(file));
+      HTPIPE_TRY(const pt2::Archive archive, pt2::read_pt2(file, {true, pt2::dimensions_of(options)}));
       describe_archive(archive, file->bytes().size(), answer);
     } else {
       answer.text += "ONNX model\n";
     }
-    HTPIPE_CHECK_OK(take(import_model(path), format == ModelFormat::kPt2, arguments, answer, graph));
+    HTPIPE_CHECK_OK(take(import_model(path, options), format == ModelFormat::kPt2, arguments, answer, graph));
     if (!graph) return answer;
   }
   if (arguments.graph) {

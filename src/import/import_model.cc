@@ -41,10 +41,10 @@ Status without_options(const ImportOptions& options, std::string_view kind) {
 }
 
 Result<ImportedModel> import_torch(const fs::path& path, const ImportOptions& options) {
-  HTPIPE_CHECK_OK(without_options(options, "a .pt2"));
-  HTPIPE_TRY(const pt2::Archive archive, pt2::read_pt2(path));
-  HTPIPE_TRY(Graph graph, pt2::import_archive(archive, path.stem().string()));
-  return ImportedModel{std::move(graph), ModelFormat::kPt2, fmt::format("torch {}", archive.program.torch_version), {}};
+  HTPIPE_TRY(const pt2::Archive archive, pt2::read_pt2(path, {true, pt2::dimensions_of(options)}));
+  HTPIPE_TRY(Imported imported, pt2::import_archive(archive, path.stem().string(), options));
+  return ImportedModel{std::move(imported.graph), ModelFormat::kPt2,
+                       fmt::format("torch {}", archive.program.torch_version), std::move(imported.warnings)};
 }
 
 Result<ImportedModel> import_onnx_file(const fs::path& path, const ImportOptions& options) {

@@ -74,7 +74,7 @@ TEST(ReferenceModel, ComputesTheSameAsBefore) {
     return Status{};
   };
   ASSERT_TRUE(run_passes(*graph, options));
-  EXPECT_EQ(compared, 5);  // dead constants, Batchnorm, activations, layout, transposes
+  EXPECT_EQ(compared, 4);  // Batchnorm, activations, layout, transposes
 }
 
 }  // namespace

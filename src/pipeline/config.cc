@@ -49,10 +49,28 @@ void read_python(YamlMap map, const std::filesystem::path& folder, PythonSource&
   map.finish();
 }
 
+/// `source: {pt2: model.pt2, dims: {batch: 1}}`, or with `onnx`.
+void read_model_file(YamlMap map, ModelConfig& model) {
+  map.path(map.has("onnx") ? "onnx" : "pt2", model.source, Need::kRequired);
+  YamlMap dims = map.map("dims");
+  for (const std::string& name : dims.keys()) {
+    std::int64_t size = 0;
+    dims.integer(name, size, 1, std::int64_t{1} << 31);
+    model.dims[name] = size;
+  }
+  dims.finish();
+  map.finish();
+}
+
 void read_model(YamlMap map, const std::filesystem::path& folder, ModelConfig& model) {
   map.text("id", model.id, Need::kRequired);
   if (map.has_map("source")) {
-    read_python(map.map("source"), folder, model.python);
+    YamlMap source = map.map("source");
+    if (source.has("pt2") || source.has("onnx")) {
+      read_model_file(std::move(source), model);
+    } else {
+      read_python(std::move(source), folder, model.python);
+    }
   } else {
     map.path("source", model.source, Need::kRequired);
   }
@@ -235,6 +253,7 @@ Json to_json(const PipelineConfig& config) {
     for (const auto& [name, type] : config.model.python.inputs) inputs[name] = type;
     model["source"] = {{"python", config.model.python.factory}, {"inputs", std::move(inputs)}};
   }
+  if (!config.model.dims.empty()) model["dims"] = config.model.dims;
   if (!config.model.reference.empty()) model["reference"] = config.model.reference.filename().string();
   Json quantization = {{"weights", config.quantization.weights},
                        {"activations", config.quantization.activations},

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,10 @@ namespace htpipe {
 struct YamlNode;
 
 struct ModelConfig {
-  std::string id;                   ///< name in the registry: a-z, A-Z, 0-9, '.', '_' and '-'
-  std::filesystem::path source;     ///< a model file; empty when Python code makes the model
+  std::string id;                ///< name in the registry: a-z, A-Z, 0-9, '.', '_' and '-'
+  std::filesystem::path source;  ///< a model file; empty when Python code makes the model
+  /// Numbers for the file's symbolic sizes: by name, or by place ("INPUT.AXIS").
+  std::map<std::string, std::int64_t, std::less<>> dims;
   PythonSource python;              ///< what makes it then
   std::filesystem::path reference;  ///< npz with outputs recorded by PyTorch; empty = not compared
 };

@@ -115,7 +115,9 @@ class FrontRun {
     HTPIPE_TRY(const PythonModel made, export_model(exported));
     const double begin = now_ms();
     const auto in_stage = [](Error error) { return fail(std::move(error).with_note("stage import")); };
-    auto model = import_model(made.pt2);
+    ImportOptions import_options;
+    import_options.dims = config_.model.dims;
+    auto model = import_model(made.pt2, import_options);
     if (!model) return in_stage(std::move(model.error()));
     model->warnings.insert(model->warnings.begin(), made.warnings.begin(), made.warnings.end());
     auto model_sha = sha256_file(made.pt2);
@@ -275,7 +277,9 @@ Status check_front(const PipelineConfig& config) {
     HTPIPE_TRY(const PythonModel made, export_python(config.model.python, folder->path(), options));
     file = made.pt2;
   }
-  HTPIPE_TRY(const ImportedModel model, import_model(file));
+  ImportOptions import_options;
+  import_options.dims = config.model.dims;
+  HTPIPE_TRY(const ImportedModel model, import_model(file, import_options));
   HTPIPE_CHECK_OK(Dataset::load(config.data, config.data.calibration, model.graph));
   HTPIPE_CHECK_OK(Dataset::load(config.data, config.data.evaluation, model.graph));
   return {};

@@ -41,7 +41,7 @@ class Composer {
     const double scale = in.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(q.back(), 1))));
     Value* query = in.query;
     if (scale != 1.0) {
-      HTPIPE_TRY(query, builder_.binary("multiply", query, scale, part("scaled")));
+      HTPIPE_TRY(query, builder_.binary("multiply", query, number("scale", static_cast<float>(scale)), part("scaled")));
     }
     // Query heads that share a key head lie behind one another: they are rows of one product.
     const std::int64_t groups = groups_of(q, k);
@@ -61,9 +61,11 @@ class Composer {
       HTPIPE_TRY(scores, builder_.reshape(scores, apart, part("heads")));
     }
     if (in.softcap != 0.0) {
-      HTPIPE_TRY(scores, builder_.binary("divide", scores, in.softcap, part("small")));
+      HTPIPE_TRY(scores,
+                 builder_.binary("divide", scores, number("cap", static_cast<float>(in.softcap)), part("small")));
       HTPIPE_TRY(scores, builder_.neuron("tanh", scores, part("bounded")));
-      HTPIPE_TRY(scores, builder_.binary("multiply", scores, in.softcap, part("capped")));
+      HTPIPE_TRY(scores,
+                 builder_.binary("multiply", scores, number("cap", static_cast<float>(in.softcap)), part("capped")));
     }
     HTPIPE_TRY(Value * weights, masked_softmax(in, scores));
     if (groups > 1) {
@@ -81,6 +83,9 @@ class Composer {
   [[nodiscard]] std::string part(std::string_view name) const {
     return suffix_.empty() ? std::string(name) : fmt::format("{}_{}", suffix_, name);
   }
+
+  /// A number that broadcasts; QNN has no tensors of rank 0.
+  Value* number(std::string_view name, float value) { return builder_.floats(part(name), {1}, {value}); }
 
   static std::int64_t groups_of(const Shape& q, const Shape& k) {
     if (q.size() < 3 || k.size() < 3) return 1;
@@ -125,12 +130,11 @@ class Composer {
         HTPIPE_TRY(scores, add_constant_mask(scores, in.mask->constant, "masked"));
         return softmax(scores);
       }
-      HTPIPE_TRY(scores,
-                 builder_.add("ElementWiseSelect", {},
-                              {in.mask, scores, builder_.scalar(part("masked_score"), kMasked)}, part("masked")));
+      HTPIPE_TRY(scores, builder_.add("ElementWiseSelect", {}, {in.mask, scores, number("masked_score", kMasked)},
+                                      part("masked")));
       HTPIPE_TRY(Value * weights, softmax(scores));
       // Changes only rows in which nothing takes part.
-      zero = builder_.scalar(part("zero"), 0.0);
+      zero = number("zero", 0.0F);
       return builder_.add("ElementWiseSelect", {}, {in.mask, weights, zero}, part("weighted"));
     }
     if (in.mask->type.dtype != DType::kF32) return fail(Code::kDtypeMismatch, "a mask that is neither bool nor float");
@@ -143,11 +147,10 @@ class Composer {
     const auto axis = static_cast<std::int64_t>(scores->type.shape.size()) - 1;
     HTPIPE_TRY(Value * high, builder_.add("ReduceMax", {{"axes", std::vector<std::int64_t>{axis}}, {"keep_dims", true}},
                                           {scores}, part("highest")));
-    HTPIPE_TRY(
-        Value * some,
-        builder_.binary("greater", high, -static_cast<double>(std::numeric_limits<float>::infinity()), part("some")));
+    HTPIPE_TRY(Value * some, builder_.binary("greater", high,
+                                             number("nothing", -std::numeric_limits<float>::infinity()), part("some")));
     HTPIPE_TRY(Value * weights, softmax(scores));
-    zero = builder_.scalar(part("zero"), 0.0);
+    zero = number("zero", 0.0F);
     return builder_.add("ElementWiseSelect", {}, {some, weights, zero}, part("weighted"));
   }
 

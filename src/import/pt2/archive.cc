@@ -45,7 +45,7 @@ Error no_model(const ZipReader& zip) {
 
 class Reader {
  public:
-  Reader(const ZipReader& zip, ReadOptions options) : zip_(zip), options_(options) {
+  Reader(const ZipReader& zip, ReadOptions options) : zip_(zip), options_(std::move(options)) {
     for (const ZipEntry& entry : zip.entries()) copy_budget_ += entry.packed_size;
   }
 
@@ -59,7 +59,7 @@ class Reader {
     HTPIPE_CHECK_OK(check_word("byteorder", "little", false));
 
     HTPIPE_TRY(const std::string_view model, text("models/model.json"));
-    auto program = parse_program(model);
+    auto program = parse_program(model, options_.dimensions);
     if (!program) return fail(std::move(program.error()).with_note("entry models/model.json"));
     archive.program = std::move(*program);
     HTPIPE_TRY(archive.weights, tensors("data/weights/", "model_weights_config.json"));
@@ -111,9 +111,16 @@ class Reader {
     if (!payloads) return fail(std::move(payloads.error()).with_note(fmt::format("entry {}{}", folder, config)));
     TensorMap map;
     std::map<std::string, Bytes, std::less<>> contents;  // shared storage is read and checked once
+    std::map<std::string, Tensor> copies;                // and so is a strided weight that has several names
     for (const Payload& payload : *payloads) {
-      auto tensor = tensor_of(payload, folder, contents);
+      if (payload.meta && !payload.meta->problem.empty()) continue;  // an error only where it is used
+      const std::string key = payload.meta ? fmt::format("{} {} {} {} {}", payload.path_name,
+                                                         name_of(payload.meta->dtype), to_string(payload.meta->sizes),
+                                                         to_string(payload.meta->strides), payload.meta->storage_offset)
+                                           : payload.path_name;
+      Result<Tensor> tensor = copies.contains(key) ? copies[key] : tensor_of(payload, folder, contents);
       if (!tensor) return fail(std::move(tensor.error()).with_note("weight " + payload.fqn));
+      copies[key] = *tensor;
       if (!map.emplace(payload.fqn, std::move(*tensor)).second) {
         return fail(Code::kJsonShape, fmt::format("'{}' occurs twice in {}{}", payload.fqn, folder, config));
       }
@@ -196,11 +203,12 @@ class Reader {
     const bool has_data = spec.kind == InputKind::kParameter || spec.kind == InputKind::kBuffer ||
                           spec.kind == InputKind::kTensorConstant;
     if (!has_data) return {};
+    const auto value = archive.program.tensor_values.find(spec.name);
+    if (value != archive.program.tensor_values.end() && !value->second.problem.empty()) return {};
     const Tensor* const data = archive.data_of(spec);
     if (data == nullptr) {
       return fail(Code::kZipEntryMissing, fmt::format("the archive has no data for '{}' ({})", spec.fqn, spec.name));
     }
-    const auto value = archive.program.tensor_values.find(spec.name);
     if (value == archive.program.tensor_values.end()) {
       return fail(Code::kJsonShape, fmt::format("the graph has no value '{}' for '{}'", spec.name, spec.fqn));
     }
@@ -231,18 +239,18 @@ const Tensor* Archive::data_of(const InputSpec& spec) const {
 
 Result<Archive> read_pt2(Bytes bytes, std::shared_ptr<const void> owner, std::string file, ReadOptions options) {
   HTPIPE_TRY(const ZipReader zip, ZipReader::from_bytes(bytes, std::move(owner), std::move(file)));
-  auto archive = Reader(zip, options).read();
+  auto archive = Reader(zip, std::move(options)).read();
   if (!archive) return fail(std::move(archive.error()).in_file(zip.file()));
   return archive;
 }
 
 Result<Archive> read_pt2(const std::shared_ptr<const MappedFile>& file, ReadOptions options) {
-  return read_pt2(file->bytes(), file, file->path().string(), options);
+  return read_pt2(file->bytes(), file, file->path().string(), std::move(options));
 }
 
 Result<Archive> read_pt2(const std::filesystem::path& path, ReadOptions options) {
   HTPIPE_TRY(const auto file, MappedFile::open(path));
-  return read_pt2(file, options);
+  return read_pt2(file, std::move(options));
 }
 
 }  // namespace htpipe::pt2

@@ -18,7 +18,8 @@ namespace htpipe::pt2 {
 using TensorMap = std::map<std::string, Tensor, std::less<>>;
 
 struct ReadOptions {
-  bool check_crc = true;  ///< compare the CRC-32 of every entry that is used
+  bool check_crc = true;       ///< compare the CRC-32 of every entry that is used
+  Dimensions dimensions = {};  ///< numbers for the symbolic sizes of the model
 };
 
 /// The contents of a .pt2 file. Tensors keep the mapped file alive.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <tuple>
 
 #include "import/pt2/schema_reader.h"
 
@@ -12,32 +11,6 @@ namespace htpipe::pt2 {
 namespace {
 
 constexpr std::int64_t kSchemaMajor = 8;
-
-Node read_node(SchemaReader& in, const Spot& spot) {
-  Node result;
-  result.target = in.text(spot, "target");
-  const Spot inputs = in.field(spot, "inputs");
-  in.for_each(inputs, [&](const Spot& item) {
-    const Spot value = in.field(item, "arg");
-    result.inputs.push_back({in.text(item, "name"), read_argument(in, value)});
-  });
-  const Spot outputs = in.field(spot, "outputs");
-  result.outputs = read_arguments(in, outputs);
-  if (const auto name = in.optional_field(spot, "name")) {
-    result.name = in.text(*name);
-  } else if (!result.outputs.empty()) {
-    const auto* const first = std::get_if<TensorName>(&result.outputs.front());
-    if (first != nullptr) result.name = first->name;
-  }
-  const Spot metadata = in.field(spot, "metadata");
-  if (const auto trace = in.optional_field(metadata, "stack_trace")) {
-    std::tie(result.source_file, result.source_line) = user_line(in.text(*trace));
-  }
-  if (const auto stack = in.optional_field(metadata, "nn_module_stack")) {
-    result.module = innermost_module(in.text(*stack));
-  }
-  return result;
-}
 
 InputSpec read_input_spec(SchemaReader& in, const Spot& spot) {
   InputSpec spec;
@@ -114,7 +87,7 @@ OutputSpec read_output_spec(SchemaReader& in, const Spot& spot) {
   return spec;
 }
 
-void read_program(SchemaReader& in, const Spot& root, Program& result) {
+void read_program(SchemaReader& in, const Spot& root, const Dimensions& dimensions, Program& result) {
   const Spot version = in.field(root, "schema_version");
   result.schema_major = in.integer(in.field(version, "major"));
   result.schema_minor = in.integer(in.field(version, "minor"));
@@ -127,17 +100,8 @@ void read_program(SchemaReader& in, const Spot& root, Program& result) {
   }
   const Spot module = in.field(root, "graph_module");
   const Spot graph = in.field(module, "graph");
-  const Spot inputs = in.field(graph, "inputs");
-  result.inputs = read_arguments(in, inputs);
-  const Spot outputs = in.field(graph, "outputs");
-  result.outputs = read_arguments(in, outputs);
-  const Spot values = in.field(graph, "tensor_values");
-  in.for_each_member(values, [&](const Spot& member) {
-    const bool added = result.tensor_values.emplace(member.key, read_tensor_meta(in, member)).second;
-    if (!added) in.fail_at(member, "occurs twice");
-  });
-  const Spot nodes = in.field(graph, "nodes");
-  result.nodes = list_of<Node>(in, nodes, [&in](const Spot& item) { return read_node(in, item); });
+  bind_symbols(in, root, dimensions);
+  read_body(in, graph, result);
   const Spot signature = in.field(module, "signature");
   const Spot input_specs = in.field(signature, "input_specs");
   result.input_specs =
@@ -145,6 +109,8 @@ void read_program(SchemaReader& in, const Spot& root, Program& result) {
   const Spot output_specs = in.field(signature, "output_specs");
   result.output_specs =
       list_of<OutputSpec>(in, output_specs, [&in](const Spot& item) { return read_output_spec(in, item); });
+  check_symbols(in, root);
+  result.symbols = in.symbols;
 }
 
 Payload read_payload(SchemaReader& in, const Spot& spot) {
@@ -182,10 +148,10 @@ const Argument* Node::input(std::string_view argument) const {
   return found == inputs.end() ? nullptr : &found->value;
 }
 
-Result<Program> parse_program(std::string_view json) {
+Result<Program> parse_program(std::string_view json, const Dimensions& dimensions) {
   Program program;
   HTPIPE_CHECK_OK(
-      read_json_text(json, [&program](SchemaReader& in, const Spot& root) { read_program(in, root, program); }));
+      read_json_text(json, [&](SchemaReader& in, const Spot& root) { read_program(in, root, dimensions, program); }));
   return program;
 }
 

@@ -1,9 +1,10 @@
 // What models/model.json of a torch.export archive says, as plain structs: schema 8.x of torch/_export/serde/schema.py.
-// Invariant: every shape here is a list of known, non-negative numbers; dynamic dimensions are refused on reading.
+// Invariant: every shape here is a list of known, non-negative numbers, or its TensorMeta says why it is not.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "import/pt2/symbols.h"
 #include "tensor/tensor.h"
 
 namespace htpipe::pt2 {
@@ -35,7 +37,11 @@ struct Ignored {
   std::string kind;
   bool operator==(const Ignored&) const = default;
 };
-/// An argument that has no counterpart here (as_graph, as_custom_obj, as_complex …); an error only where it is used.
+/// A graph as an argument of a higher-order operator (`with torch.no_grad():` and the like).
+struct Body;
+using Subgraph = std::shared_ptr<const Body>;
+/// An argument that has no counterpart here (as_custom_obj, as_complex, a size that depends on the data …); an error
+/// only where it is used.
 struct Unsupported {
   std::string kind;
   bool operator==(const Unsupported&) const = default;
@@ -44,7 +50,7 @@ struct Unsupported {
 /// One argument. std::monostate is None; DType is torch's ScalarType.
 using Argument = std::variant<std::monostate, TensorName, TensorNames, OptionalTensorNames, bool, std::int64_t, double,
                               std::string, std::vector<bool>, std::vector<std::int64_t>, std::vector<double>,
-                              std::vector<std::string>, DType, Ignored, Unsupported>;
+                              std::vector<std::string>, DType, Ignored, Unsupported, Subgraph>;
 
 struct NamedArgument {
   std::string name;  ///< name in the operator's schema, e.g. "stride"
@@ -70,6 +76,16 @@ struct TensorMeta {
   Shape sizes;
   std::vector<std::int64_t> strides;
   std::int64_t storage_offset = 0;
+  /// Why the type is not known: "its shape depends on the data (u0)", "data type complex64 …". Then the rest means nothing.
+  std::string problem = {};
+};
+
+/// Nodes in order, with the values that they take and give.
+struct Body {
+  std::vector<Argument> inputs;
+  std::vector<Argument> outputs;
+  std::vector<Node> nodes;
+  std::map<std::string, TensorMeta, std::less<>> tensor_values;
 };
 
 enum class InputKind { kUserInput, kParameter, kBuffer, kTensorConstant, kConstant, kCustomObject, kToken };
@@ -101,14 +117,11 @@ struct OutputSpec {
 };
 
 /// An exported program.
-struct Program {
+struct Program : Body {
   std::int64_t schema_major = 0;
   std::int64_t schema_minor = 0;
   std::string torch_version;
-  std::vector<Argument> inputs;
-  std::vector<Argument> outputs;
-  std::vector<Node> nodes;
-  std::map<std::string, TensorMeta, std::less<>> tensor_values;
+  SymbolValues symbols;  ///< what the caller fixed
   std::vector<InputSpec> input_specs;
   std::vector<OutputSpec> output_specs;
 };
@@ -122,9 +135,11 @@ struct Payload {
   std::optional<TensorMeta> meta;
 };
 
-/// Parses model.json. Errors: json-invalid; json-shape with the JSON path; pt2-version (schema major other than 8);
-/// dynamic-shape (naming the value and the expression); unsupported-form (a value's data type has no counterpart).
-Result<Program> parse_program(std::string_view json);
+/// Parses model.json; `dimensions` gives symbolic sizes their numbers.
+/// Errors: json-invalid; json-shape with the JSON path; pt2-version (schema major other than 8); dynamic-shape: a symbol
+/// without a number (all are named, with the axes of the inputs that they stand for), a number out of the range that the
+/// export allowed, or a dimension that the model does not have.
+Result<Program> parse_program(std::string_view json, const Dimensions& dimensions = {});
 
 /// Parses a payload config. Errors: as parse_program.
 Result<std::vector<Payload>> parse_payloads(std::string_view json);

@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +39,11 @@ struct Spot {
 
 class SchemaReader {
  public:
+  SymbolValues symbols;           ///< symbols whose number is known
+  std::set<std::string> missing;  ///< symbols that were met without one
+  /// Numbers by name (sym_int_values and its kin) of the graph that is being read.
+  std::map<std::string, Argument, std::less<>> numbers;
+
   [[nodiscard]] bool ok() const { return !error_; }
   [[nodiscard]] Error take_error() { return std::move(*error_); }
 
@@ -129,10 +136,18 @@ std::vector<T> list_of(SchemaReader& in, const Spot& spot, const Read& read) {
   return values;
 }
 
+/// SymInt: {"as_int": 3} or {"as_expr": {"expr_str": "Symbol('s77', …)"}}; empty when its value is not known.
+std::optional<std::int64_t> symbolic_integer(SchemaReader& in, const Spot& spot);
+/// The sizes of user inputs that are expressions, and the numbers that `dimensions` gives to their symbols.
+void bind_symbols(SchemaReader& in, const Spot& root, const Dimensions& dimensions);
+/// The error for symbols without a number, unless all of them have one.
+void check_symbols(SchemaReader& in, const Spot& root);
+/// The nodes, values and results of a graph.
+void read_body(SchemaReader& in, const Spot& graph, Body& body);
 /// An Argument or ConstantValue union.
 Argument read_argument(SchemaReader& in, const Spot& spot);
 std::vector<Argument> read_arguments(SchemaReader& in, const Spot& spot);
-/// A TensorMeta whose shape is known, not absurd and strided.
+/// A TensorMeta whose shape is not absurd; see its `problem`.
 TensorMeta read_tensor_meta(SchemaReader& in, const Spot& spot);
 
 }  // namespace htpipe::pt2

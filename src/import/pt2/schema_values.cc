@@ -27,30 +27,21 @@ constexpr std::array<ScalarType, 21> kScalarTypes = {{
     {33, "float8_e8m0fnu", {}},     {34, "uint32", DType::kU32}, {35, "uint64", DType::kU64},
 }};
 
-/// The symbols of a sympy expression such as "Symbol('s77', positive=True, integer=True)", or all of it without one.
-std::string symbols_of(std::string_view expression) {
-  constexpr std::string_view kSymbol = "Symbol('";
-  std::string names;
-  for (std::size_t at = expression.find(kSymbol); at != std::string_view::npos; at = expression.find(kSymbol, at)) {
-    at += kSymbol.size();
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", expression.substr(at, expression.find('\'', at) - at));
-  }
-  return names.empty() ? std::string(expression) : names;
-}
-
-void fail_dynamic(SchemaReader& in, const Spot& spot, std::string_view expression) {
-  in.fail_at(spot, fmt::format("depends on {}", symbols_of(expression.substr(0, 1000))), Code::kDynamicShape,
-             "Export without dynamic_shapes and without sizes that depend on data.");
-}
-
-/// SymInt: {"as_int": 3} or {"as_expr": {"expr_str": "s77", …}}.
-std::int64_t symbolic_integer(SchemaReader& in, const Spot& spot) {
-  std::int64_t value = 0;
+/// SymIntArgument and its kin: {"as_int": 3} or {"as_name": "sym_size"}.
+Argument symbolic_argument(SchemaReader& in, const Spot& spot) {
+  Argument value;
   in.on_union(spot, [&](std::string_view kind, const Spot& member) {
     if (kind == "as_int") {
       value = in.integer(member);
-    } else if (kind == "as_expr") {
-      fail_dynamic(in, spot, in.text(member, "expr_str"));
+    } else if (kind == "as_float") {
+      value = in.number(member);
+    } else if (kind == "as_bool") {
+      value = in.boolean(member);
+    } else if (kind == "as_name") {
+      const std::string name = in.text(member);
+      const auto known = in.numbers.find(name);
+      value = known != in.numbers.end() ? known->second
+                                        : Argument(Unsupported{fmt::format("{}, which depends on the data", name)});
     } else {
       in.fail_at(member, "is of an unknown kind");
     }
@@ -58,18 +49,21 @@ std::int64_t symbolic_integer(SchemaReader& in, const Spot& spot) {
   return value;
 }
 
-/// SymIntArgument and its kin: {"as_int": 3} or {"as_name": "sym_size"}.
-template <typename Read>
-void symbolic_argument(SchemaReader& in, const Spot& spot, std::string_view plain, const Read& read) {
-  in.on_union(spot, [&](std::string_view kind, const Spot& member) {
-    if (kind == plain) {
-      read(member);
-    } else if (kind == "as_name") {
-      fail_dynamic(in, spot, in.text(member));
+/// A list of SymInts; Unsupported when one of them is not known.
+Argument symbolic_integers(SchemaReader& in, const Spot& spot) {
+  std::vector<std::int64_t> numbers;
+  std::optional<Unsupported> unknown;
+  in.for_each(spot, [&](const Spot& item) {
+    const Argument value = symbolic_argument(in, item);
+    if (const auto* number = std::get_if<std::int64_t>(&value)) {
+      numbers.push_back(*number);
+    } else if (const auto* problem = std::get_if<Unsupported>(&value)) {
+      unknown = *problem;
     } else {
-      in.fail_at(member, "is of an unknown kind");
+      unknown = Unsupported{"a size that is no integer"};
     }
   });
+  return unknown ? Argument(*unknown) : Argument(std::move(numbers));
 }
 
 std::optional<std::string> optional_tensor(SchemaReader& in, const Spot& spot) {
@@ -116,18 +110,18 @@ Argument argument_of_kind(SchemaReader& in, std::string_view kind, const Spot& s
     return tensor ? Argument(TensorName{*tensor}) : Argument(std::monostate{});
   }
   Argument value;
-  if (kind == "as_sym_int") {
-    symbolic_argument(in, spot, "as_int", [&](const Spot& item) { value = in.integer(item); });
-  } else if (kind == "as_sym_float") {
-    symbolic_argument(in, spot, "as_float", [&](const Spot& item) { value = in.number(item); });
-  } else if (kind == "as_sym_bool") {
-    symbolic_argument(in, spot, "as_bool", [&](const Spot& item) { value = in.boolean(item); });
+  if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
+    value = symbolic_argument(in, spot);
   } else if (kind == "as_sym_ints") {
-    value = list_of<std::int64_t>(in, spot, [&in](const Spot& item) {
-      std::int64_t number_of_item = 0;
-      symbolic_argument(in, item, "as_int", [&](const Spot& plain) { number_of_item = in.integer(plain); });
-      return number_of_item;
-    });
+    value = symbolic_integers(in, spot);
+  } else if (kind == "as_graph") {
+    // Names of numbers are those of the inner graph while it is read.
+    auto body = std::make_shared<Body>();
+    auto outer = in.numbers;
+    const Spot graph = in.field(spot, "graph");
+    read_body(in, graph, *body);
+    in.numbers = std::move(outer);
+    value = Subgraph(std::move(body));
   } else if (kind == "as_scalar_type") {
     const ScalarType* const type = scalar_type(in.integer(spot));
     value = type != nullptr && type->dtype ? Argument(*type->dtype)
@@ -152,17 +146,40 @@ std::vector<Argument> read_arguments(SchemaReader& in, const Spot& spot) {
   return list_of<Argument>(in, spot, [&in](const Spot& item) { return read_argument(in, item); });
 }
 
+std::optional<std::int64_t> symbolic_integer(SchemaReader& in, const Spot& spot) {
+  std::optional<std::int64_t> value;
+  in.on_union(spot, [&](std::string_view kind, const Spot& member) {
+    if (kind == "as_int") {
+      value = in.integer(member);
+    } else if (kind == "as_expr") {
+      const std::string expression = in.text(member, "expr_str");
+      value = evaluate(expression, in.symbols, in.missing);
+      if (value && *value < 0) value.reset();
+    } else {
+      in.fail_at(member, "is of an unknown kind");
+    }
+  });
+  return value;
+}
+
 TensorMeta read_tensor_meta(SchemaReader& in, const Spot& spot) {
   TensorMeta meta;
-  const auto dimension = [&in](const Spot& item) { return symbolic_integer(in, item); };
+  bool known = true;
+  const auto size = [&](const Spot& item) {
+    const auto number = symbolic_integer(in, item);
+    known = known && number;
+    return number.value_or(0);
+  };
+  // A stride that is no number says nothing: only the strides of weights are used, and those are plain.
+  const auto stride = [&in](const Spot& item) { return symbolic_integer(in, item).value_or(0); };
   const Spot dtype = in.field(spot, "dtype");
   const std::int64_t code = in.integer(dtype);
   const Spot sizes = in.field(spot, "sizes");
-  meta.sizes = list_of<std::int64_t>(in, sizes, dimension);
+  meta.sizes = list_of<std::int64_t>(in, sizes, size);
   const Spot strides = in.field(spot, "strides");
-  meta.strides = list_of<std::int64_t>(in, strides, dimension);
+  meta.strides = list_of<std::int64_t>(in, strides, stride);
   const Spot offset = in.field(spot, "storage_offset");
-  meta.storage_offset = symbolic_integer(in, offset);
+  meta.storage_offset = symbolic_integer(in, offset).value_or(0);
   const Spot layout = in.field(spot, "layout");
   const std::int64_t layout_code = in.integer(layout);
   if (!in.ok()) return meta;
@@ -171,15 +188,17 @@ TensorMeta read_tensor_meta(SchemaReader& in, const Spot& spot) {
   if (type == nullptr) {
     in.fail_at(dtype, fmt::format("unknown data type {}", code));
   } else if (!type->dtype) {
-    in.fail_at(dtype, fmt::format("data type {} has no counterpart here", type->name), Code::kUnsupportedForm);
+    meta.problem = fmt::format("data type {} has no counterpart here", type->name);
   } else if (layout_code != kStrided) {
-    in.fail_at(layout, fmt::format("layout {} is not strided", layout_code), Code::kUnsupportedForm);
+    meta.problem = fmt::format("layout {} is not strided", layout_code);
+  } else if (!known) {
+    meta.problem = "its shape depends on the data";
   } else if (meta.strides.size() != meta.sizes.size() || meta.sizes.size() > kMostDimensions) {
     in.fail_at(spot, fmt::format("{} sizes and {} strides", meta.sizes.size(), meta.strides.size()));
   } else if (!checked_size_bytes(meta.sizes, *type->dtype)) {
     in.fail_at(sizes, fmt::format("absurd shape {}", to_string(meta.sizes)));
   } else if (meta.storage_offset < 0 ||
-             std::any_of(meta.strides.begin(), meta.strides.end(), [](std::int64_t stride) { return stride < 0; })) {
+             std::any_of(meta.strides.begin(), meta.strides.end(), [](std::int64_t s) { return s < 0; })) {
     in.fail_at(spot, "a negative stride or offset");
   } else {
     meta.dtype = *type->dtype;
