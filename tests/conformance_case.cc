@@ -39,18 +39,22 @@ std::pair<std::string, std::string> assignment(const std::string& word) {
 Result<std::vector<Section>> split(const std::string& text) {
   constexpr std::string_view kCase = "# case: ";
   constexpr std::string_view kBound = "# bound: ";
+  constexpr std::string_view kEngines = "# engines: ";
   std::vector<Section> sections;
-  std::string bounds;  // of all cases
+  std::string bounds;   // of all cases
+  std::string engines;  // of cases that name none
   std::istringstream stream(text);
   int number = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
     if (line.rfind(kCase, 0) == 0) {
+      if (!sections.empty()) sections.back().header.try_emplace("engines", engines);
       sections.push_back({line.substr(kCase.size()), number, {{"bound", bounds}}, {}});
       continue;
     }
     if (sections.empty()) {
       if (line.rfind(kBound, 0) == 0) bounds += " " + line.substr(kBound.size());
+      if (line.rfind(kEngines, 0) == 0) engines += " " + line.substr(kEngines.size());
       continue;
     }
     Section& section = sections.back();
@@ -63,6 +67,7 @@ Result<std::vector<Section>> split(const std::string& text) {
     }
   }
   if (sections.empty()) return fail(Code::kDataFormat, "no line \"# case: NAME\"");
+  sections.back().header.try_emplace("engines", engines);
   return sections;
 }
 

@@ -2,7 +2,8 @@
 //
 //   # case: stride2_pad                    begins a case; the file's stem and this word name it
 //   # range: x=-1..1 y=0..3                of values; inputs without one take -1..1, others what calibration sees
-//   # engines: int8 int16_v75              prefixes of engine names; without the line, all that fit
+//   # engines: int8 int16_v75              prefixes of engine names; without the line, all that fit;
+//                                         in front of the first case: of the cases without such a line
 //   # bound: int16 steps=1 equal=0.99      what is allowed instead of equality; the reason stands in the documentation
 //                                         in front of the first case: of all cases
 //   # repeats: 5                           with other ranges, weights and inputs each time; 3 without the line
