@@ -66,7 +66,7 @@ auto unlocked(Work work) {
   } catch (const BugError& error) {
     raise(Error(Code::kBug, error.what()));
   } catch (const std::bad_alloc&) {
-    raise(Error(Code::kBug, "not enough memory"));
+    raise(Error(Code::kOutOfMemory, "an allocation failed"));
   } catch (const std::exception& error) {
     raise(Error(Code::kBug, error.what()));
   }

@@ -153,7 +153,7 @@ def main() -> int:
     except Error as error:
         response = {"ok": False, "error": error_json(error)}
     except MemoryError:
-        response = {"ok": False, "error": error_json(Error("python-failed", "not enough memory"))}
+        response = {"ok": False, "error": error_json(Error("out-of-memory", "an allocation failed"))}
     except Exception as reason:  # a defect of ours or a surprise of a library: still an answer
         response = {"ok": False, "error": error_json(_failure(sys.argv[1], reason))}
     file = Path(request["response"])

@@ -53,7 +53,7 @@ int guarded(int argc, const char* const* argv) {
   } catch (const BugError& bug) {
     return show(Error(Code::kBug, bug.what()), verb, options);
   } catch (const std::bad_alloc&) {
-    return show(Error(Code::kBug, "out of memory"), verb, options);
+    return show(Error(Code::kOutOfMemory, "an allocation failed"), verb, options);
   } catch (const std::exception& error) {
     return show(Error(Code::kBug, fmt::format("unexpected exception: {}", error.what())), verb, options);
   }
