@@ -37,7 +37,7 @@ def verify(request: dict[str, Any]) -> dict[str, Any]:
         seed: of the inputs, 0 when absent.
         samples: how many sets of inputs, 1 when absent.
         ranges: per input name its smallest and largest value. Else floats are normal, integers 0 or 1.
-        fixed: per input of the source that the export does not have, its value as nested lists.
+        fixed: per input of the source that the export does not have, the .npy file with its value.
     Result: outputs (name, shape, dtype, max_abs, range, source_name), onnx and onnxruntime versions, inputs.
     Errors: python-missing, graph-invalid (the checker's reason), python-failed (the runtime's), shape-mismatch.
     """
@@ -152,7 +152,7 @@ def _onnx_outputs(runtime: Any, source: str, inputs: dict[str, Array], fixed: di
     }
     for value in wanted:
         if value.name in fixed:
-            feed[value.name] = np.asarray(fixed[value.name], dtype=ELEMENTS.get(value.type))
+            feed[value.name] = np.load(fixed[value.name]).astype(ELEMENTS.get(value.type))
     return dict(zip([value.name for value in session.get_outputs()], _run(session, feed, source), strict=True))
 
 

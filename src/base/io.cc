@@ -9,6 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+
+#include "base/file_writer.h"
 
 namespace htpipe {
 namespace {
@@ -130,6 +133,35 @@ Status write_file_atomic(const std::filesystem::path& path, std::string_view con
 Status copy_file_atomic(const std::filesystem::path& from, const std::filesystem::path& to) {
   HTPIPE_TRY(const auto file, MappedFile::open(from));
   return write_file_atomic(to, file->bytes());
+}
+
+Result<FileWriter> FileWriter::create(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return write_error(path, "cannot create it");
+  return FileWriter(path, fd);
+}
+
+FileWriter::~FileWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status FileWriter::write(Bytes content) {
+  if (!write_all(fd_, content)) return write_error(path_, "cannot write");
+  return {};
+}
+
+Status FileWriter::close() {
+  const bool synced = ::fsync(fd_) == 0;
+  const int reason = errno;
+  const bool closed = ::close(std::exchange(fd_, -1)) == 0;
+  if (!synced) errno = reason;
+  if (!synced || !closed) return write_error(path_, "cannot write");
+  return {};
+}
+
+Status move_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return write_error(to, "cannot write");
+  return {};
 }
 
 void remove_left_overs(const std::filesystem::path& folder, std::string_view prefix) {

@@ -2,6 +2,7 @@
 // Invariant: commands never print; main shows the answer as text or as one JSON document.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -24,15 +25,20 @@ struct GlobalOptions {
 struct Arguments {
   GlobalOptions global;
   std::string verb;
-  std::string subject;               ///< explain: the code; run: the pipeline file; info: the file
+  std::string subject;               ///< explain: the code; run: the pipeline file; info, convert: the file
   std::vector<std::string> targets;  ///< -t, as typed
-  std::vector<std::string> dims;     ///< --dim, as typed
   std::filesystem::path output;      ///< -o
   bool dry_run = false;
   bool force = false;
   bool graph = false;
   bool dependencies = false;
   std::string precision = "int8";
+  std::vector<std::string> dims;    ///< --dim, as typed; see import_args.h
+  std::vector<std::string> shapes;  ///< --shape
+  std::vector<std::string> fixed;   ///< --fix
+  std::int64_t opset = 17;
+  bool external_data = false;
+  bool no_verify = false;
 };
 
 /// The result of a command that ran to its end. A failed gate is such a result, with exit code 3.
@@ -51,6 +57,7 @@ struct Answer {
 
 /// The commands, one file each.
 Result<Answer> run(const Arguments& arguments);
+Result<Answer> convert(const Arguments& arguments);
 Result<Answer> explain(const Arguments& arguments);
 Result<Answer> doctor(const Arguments& arguments);
 Result<Answer> info(const Arguments& arguments);

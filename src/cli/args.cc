@@ -39,14 +39,6 @@ void add_global_flags(CLI::App& app, GlobalOptions& global) {
   app.add_flag("--no-color", global.no_color, "Print no colours");
 }
 
-void add_dimensions(CLI::App& verb, Arguments& arguments) {
-  verb.add_option(
-          "--dim", arguments.dims,
-          "Size of an open dimension of the model, NAME=SIZE or INPUT.AXIS=SIZE (--dim batch=1); may be repeated")
-      ->expected(1)
-      ->take_all();
-}
-
 struct Verbs {
   std::vector<std::string> names;
   CLI::App* add(CLI::App& app, const std::string& name, const std::string& description) {
@@ -57,6 +49,17 @@ struct Verbs {
   }
 };
 
+/// What every command takes that imports a model; `run` has the rest in its file.
+void add_import_options(CLI::App* verb, Arguments& arguments, bool whole = true) {
+  const auto add = [verb](const char* flag, std::vector<std::string>& texts, const char* description) {
+    verb->add_option(flag, texts, description)->expected(1)->take_all();
+  };
+  add("--dim", arguments.dims, "NAME=SIZE: size of a named dimension, or of INPUT.AXIS; may be repeated");
+  if (!whole) return;
+  add("--shape", arguments.shapes, "NAME=1,3,224,224: shape of an input; may be repeated");
+  add("--fix", arguments.fixed, "NAME=VALUE or NAME=file.npy: an input that becomes a constant; may be repeated");
+}
+
 void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   CLI::App* run = verbs.add(app, "run", "Run the pipeline: import, optimise, quantise, compile, verify, register");
   run->add_option("pipeline", arguments.subject, "The pipeline file (docs/pipeline-file.md)")->required();
@@ -64,13 +67,12 @@ void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
       ->expected(1)
       ->take_all();
   run->add_option("-o,--output", arguments.output, "Output folder instead of the pipeline file's");
-  add_dimensions(*run, arguments);
+  add_import_options(run, arguments, false);
   run->add_flag("--dry-run", arguments.dry_run, "Check everything and show the plan, write nothing");
   run->add_flag("--force", arguments.force, "Do every stage again instead of using cached results");
 
   CLI::App* info = verbs.add(app, "info", "Show what a file holds: .pt2, .dlc, .bin (context binary) or .htir");
   info->add_option("file", arguments.subject, "The file")->required();
-  add_dimensions(*info, arguments);
   info->add_flag("--graph", arguments.graph, "Print the graph's text form instead (.pt2, .htir)");
   info->add_flag("--dependencies", arguments.dependencies,
                  "Print the dependency graph of the layers in Graphviz form instead (.pt2, .htir)");
@@ -80,6 +82,19 @@ void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   info->add_option("--precision", arguments.precision, "With -t: int8, int16 (activations) or fp16")
       ->check(CLI::IsMember({"int8", "int16", "fp16"}))
       ->capture_default_str();
+
+  add_import_options(info, arguments);
+
+  CLI::App* convert = verbs.add(app, "convert", "Write a model as ONNX, checked and compared with its source");
+  convert->add_option("model", arguments.subject, "The model: .pt2, .onnx or .htir")->required();
+  convert->add_option("-o,--output", arguments.output, "The .onnx file to write")->required();
+  convert->add_option("--opset", arguments.opset, "Version of ONNX's operators: 13 to 21")
+      ->check(CLI::Range(13, 21))
+      ->capture_default_str();
+  convert->add_flag("--external-data", arguments.external_data,
+                    "Weights in a file beside it (always when they are more than 1.9 GB)");
+  convert->add_flag("--no-verify", arguments.no_verify, "Neither check nor compare it; needs no Python");
+  add_import_options(convert, arguments);
 
   CLI::App* explain = verbs.add(app, "explain",
                                 "Say what an error means and what to do: a word of htpipe's, a number "

@@ -34,6 +34,11 @@ Status check_flags(const Arguments& arguments, Kind kind) {
                     .in_file(arguments.subject)
                     .with_hint("Leave the flag out."));
   }
+  if (!is_model && !(arguments.dims.empty() && arguments.shapes.empty() && arguments.fixed.empty())) {
+    return fail(Error(Code::kUsage, "--dim, --shape and --fix are for models")
+                    .in_file(arguments.subject)
+                    .with_hint("Leave the flag out."));
+  }
   if (arguments.graph && arguments.dependencies) {
     return fail(
         Error(Code::kUsage, "--graph and --dependencies ask for two different texts").with_hint("Give one of them."));

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/io.h"
+#include "cli/import_args.h"
 #include "cli/info.h"
 #include "cli/table.h"
 #include "import/pt2/import.h"
@@ -159,11 +160,7 @@ Status take(Result<ImportedModel> imported, bool described, const Arguments& arg
 Result<Answer> info_model(const Arguments& arguments, ModelFormat format) {
   const std::filesystem::path path = arguments.subject;
   const bool is_text = format == ModelFormat::kText;
-  ImportOptions options;
-  for (const std::string& text : arguments.dims) {
-    HTPIPE_TRY(const auto dimension, pt2::parse_dimension(text));
-    options.dims.insert_or_assign(dimension.first, dimension.second);
-  }
+  HTPIPE_TRY(const ImportOptions options, import_options(arguments));
   Answer answer;
   (*answer.json)["file"] = path.string();
   (*answer.json)["format"] = name_of(format);

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/answer.h"
+#include "cli/import_args.h"
 #include "cli/run_text.h"
-#include "import/pt2/symbols.h"
 #include "pipeline/config.h"
 #include "pipeline/run.h"
 #include "target/target.h"
@@ -40,10 +40,8 @@ std::string failure_line(const Json& report, int exit_code) {
 Result<Answer> run(const Arguments& arguments) {
   auto config = read_config(arguments.subject);
   if (!config) return fail(std::move(config.error()).with_note("stage pipeline-file"));
-  for (const std::string& text : arguments.dims) {
-    HTPIPE_TRY(const auto dimension, pt2::parse_dimension(text));
-    config->model.dims[dimension.first] = dimension.second;
-  }
+  HTPIPE_TRY(const ImportOptions given, import_options(arguments));
+  for (const auto& [name, size] : given.dims) config->model.dims[name] = size;
   RunOptions options;
   options.dry_run = arguments.dry_run;
   options.force = arguments.force;

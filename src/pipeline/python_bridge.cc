@@ -10,6 +10,7 @@
 #include "base/io.h"
 #include "base/version.h"
 #include "pipeline/python_process.h"
+#include "tensor/npy.h"
 
 namespace htpipe {
 namespace {
@@ -154,6 +155,13 @@ Result<OnnxReport> verify_onnx(const OnnxVerification& verification, const Pytho
                   {"samples", verification.samples}};
   if (!verification.source.empty()) request["source"] = fs::absolute(verification.source).string();
   for (const auto& [name, range] : verification.ranges) request["ranges"][name] = {range.first, range.second};
+  HTPIPE_TRY(const TemporaryFolder folder, TemporaryFolder::create());
+  int count = 0;
+  for (const auto& [name, tensor] : verification.fixed) {
+    const fs::path file = folder.path() / fmt::format("fixed_{}.npy", count++);
+    HTPIPE_CHECK_OK(write_npy(file, tensor));
+    request["fixed"][name] = file.string();
+  }
   HTPIPE_TRY(const Json result, run_python("verify-onnx", std::move(request), options));
   try {
     OnnxReport report;

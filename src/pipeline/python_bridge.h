@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "pipeline/cache.h"
+#include "tensor/tensor.h"
 
 namespace htpipe {
 
@@ -61,6 +62,8 @@ struct OnnxVerification {
   int samples = 1;
   /// Smallest and largest value per input. Else floats are normally distributed, integers and flags 0 or 1.
   std::map<std::string, std::pair<double, double>> ranges;
+  /// Inputs of the source that the export does not have, with the values that they got.
+  std::map<std::string, Tensor, std::less<>> fixed;
 };
 
 /// One output of the exported file against the source's.

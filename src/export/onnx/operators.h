@@ -1,7 +1,7 @@
 // The functions that write our operators as ONNX, named after the operators; each family in a file of its own.
 #pragma once
 
-#include "export/onnx/writer.h"
+#include "export/onnx/node_writer.h"
 
 namespace htpipe::onnx_export::write {
 

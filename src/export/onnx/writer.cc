@@ -2,12 +2,36 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "base/check.h"
+#include "export/onnx/quantized.h"
 
 namespace htpipe::onnx_export {
 namespace {
 
 constexpr std::size_t kSharedBytes = 64;
+
+void set(onnx::NodeProto& node, std::string_view name, const Setting& setting) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(std::string(name));
+  if (const auto* integer = std::get_if<std::int64_t>(&setting)) {
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(*integer);
+  } else if (const auto* real = std::get_if<float>(&setting)) {
+    attribute.set_type(onnx::AttributeProto::FLOAT);
+    attribute.set_f(*real);
+  } else if (const auto* text = std::get_if<std::string>(&setting)) {
+    attribute.set_type(onnx::AttributeProto::STRING);
+    attribute.set_s(*text);
+  } else if (const auto* integers = std::get_if<IntList>(&setting)) {
+    attribute.set_type(onnx::AttributeProto::INTS);
+    for (const std::int64_t value : *integers) attribute.add_ints(value);
+  } else {
+    attribute.set_type(onnx::AttributeProto::STRINGS);
+    for (const std::string& value : std::get<std::vector<std::string>>(setting)) attribute.add_strings(value);
+  }
+}
 
 }  // namespace
 
@@ -53,41 +77,46 @@ std::string Writer::fresh(std::string_view wanted) {
   return name;
 }
 
-onnx::NodeProto& Writer::node(std::string_view op_type, const std::vector<std::string>& inputs,
-                              const std::vector<std::string>& outputs, std::string_view domain) {
+void Writer::node(std::string_view op_type, const Names& inputs, const Names& outputs, const Settings& settings) {
   onnx::NodeProto& node = *graph_.add_node();
   node.set_op_type(std::string(op_type));
-  if (!domain.empty()) node.set_domain(std::string(domain));
   for (const std::string& input : inputs) node.add_input(input);
-  // Absent operands at the end are left out.
+  // Absent operands and unwanted results at the end are left out.
   while (node.input_size() > 0 && node.input(node.input_size() - 1).empty()) node.mutable_input()->RemoveLast();
   for (const std::string& output : outputs) node.add_output(output);
-  node.set_name(outputs.front());
-  return node;
+  while (node.output_size() > 1 && node.output(node.output_size() - 1).empty()) node.mutable_output()->RemoveLast();
+  for (const std::string& output : node.output()) {
+    if (output.empty()) continue;
+    node.set_name(output);
+    break;
+  }
+  for (const auto& [name, setting] : settings) set(node, name, setting);
 }
 
 std::string Writer::initializer(std::string_view wanted, const Tensor& tensor) {
   std::string key;
-  if (tensor.bytes().size() <= kSharedBytes) {
+  if (tensor.bytes().size() <= kSharedBytes && !tensor.type().encoding) {
     key = fmt::format("{} {} ", static_cast<int>(tensor.dtype()), to_string(tensor.shape()));
     key.append(reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());
     if (const auto at = small_.find(key); at != small_.end()) return at->second;
   }
-  const std::string name = initializer_named(fresh(wanted), tensor);
+  std::string name = fresh(wanted);
+  initializer_named(name, tensor);
   if (!key.empty()) small_.emplace(std::move(key), name);
   return name;
 }
 
-std::string Writer::initializer_named(const std::string& name, const Tensor& tensor) {
+void Writer::initializer_named(const std::string& name, const Tensor& tensor, const IntList& perm) {
   onnx::TensorProto& proto = *graph_.add_initializer();
   proto.set_name(name);
-  proto.set_data_type(data_type_of(tensor.dtype()));
-  for (const std::int64_t size : tensor.shape()) proto.add_dims(size);
-  payloads_.push_back({graph_.initializer_size() - 1, tensor});
-  return name;
+  proto.set_data_type(stored_type_of(tensor.type()));
+  for (const std::int64_t size : perm.empty() ? tensor.shape() : permute(tensor.shape(), perm)) proto.add_dims(size);
+  const bool nibbles = is_nibbles(tensor.type());
+  const std::size_t bytes = tensor.bytes().size();
+  payloads_.push_back({graph_.initializer_size() - 1, tensor, perm, nibbles, nibbles ? (bytes + 1) / 2 : bytes});
 }
 
-std::string Writer::integers(std::string_view wanted, const std::vector<std::int64_t>& values) {
+std::string Writer::integers(std::string_view wanted, const IntList& values) {
   const Shape shape = {static_cast<std::int64_t>(values.size())};
   return initializer(wanted, Tensor::from<std::int64_t>({DType::kI64, shape, std::nullopt}, values));
 }
@@ -96,48 +125,61 @@ std::string Writer::scalar(std::string_view wanted, double value, DType dtype) {
   return initializer(wanted, filled({dtype, {}, std::nullopt}, value));
 }
 
-void set(onnx::NodeProto& node, std::string_view name, std::int64_t value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(std::string(name));
-  attribute.set_type(onnx::AttributeProto::INT);
-  attribute.set_i(value);
+std::string Writer::stored(const Value& value) {
+  if (const auto at = stored_.find(&value); at != stored_.end()) return at->second;
+  if (value.is_constant()) initializer_named(value.name, value.constant);
+  stored_[&value] = value.name;
+  return value.name;
 }
 
-void set(onnx::NodeProto& node, std::string_view name, float value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(std::string(name));
-  attribute.set_type(onnx::AttributeProto::FLOAT);
-  attribute.set_f(value);
+std::string Writer::real(const Value& value) {
+  if (const auto at = real_.find(&value); at != real_.end()) return at->second;
+  std::string name = value.name;
+  if (value.type.encoding) {
+    name = fresh(value.name + "_dequantized");
+    dequantize(*this, stored(value), value.type, name);
+  } else if (value.is_constant()) {
+    initializer_named(value.name, value.constant);
+  }
+  real_[&value] = name;
+  return name;
 }
 
-void set(onnx::NodeProto& node, std::string_view name, std::string_view value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(std::string(name));
-  attribute.set_type(onnx::AttributeProto::STRING);
-  attribute.set_s(std::string(value));
+std::string Writer::permuted(const Value& value, const IntList& perm) {
+  std::string& name = formed_[fmt::format("{} permuted {}", value.name, to_string(perm))];
+  if (!name.empty()) return name;
+  name = fresh(value.name + "_permuted");
+  const TensorType& type = value.type;
+  if (!type.encoding) {
+    initializer_named(name, value.constant, perm);
+  } else {
+    // Stored weights are small enough to be permuted at once.
+    const Tensor permuted = transpose(value.constant, perm);
+    initializer_named(name, permuted);
+    const std::string stored = std::exchange(name, fresh(name + "_dequantized"));
+    dequantize(*this, stored, permuted.type(), name);
+  }
+  return name;
 }
 
-void set(onnx::NodeProto& node, std::string_view name, const std::vector<std::int64_t>& values) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(std::string(name));
-  attribute.set_type(onnx::AttributeProto::INTS);
-  for (const std::int64_t value : values) attribute.add_ints(value);
-}
-
-onnx::NodeProto& NodeWriter::emit(std::string_view op_type, const std::vector<std::string>& inputs,
-                                  const std::string& output) {
-  return writer_.node(op_type, inputs, {output});
-}
-
-onnx::NodeProto& NodeWriter::emit_inner(std::string_view op_type, const std::vector<std::string>& inputs,
-                                        std::string_view suffix, std::string& output) {
-  output = writer_.fresh(fmt::format("{}_{}", node_.name(), suffix));
-  return writer_.node(op_type, inputs, {output});
-}
-
-tl::unexpected<Error> NodeWriter::refuse(std::string why) const {
-  return fail(Error(Code::kUnsupportedForm, fmt::format("{} as ONNX: {}", node_.op->name, std::move(why)))
-                  .at_node(node_.name()));
+std::string Writer::reshaped(const Value& value, const Shape& shape) {
+  std::string& name = formed_[fmt::format("{} reshaped {}", value.name, to_string(shape))];
+  if (!name.empty()) return name;
+  const int axis = reshaped_axis(value.type, shape);
+  name = fresh(value.name + "_reshaped");
+  if (axis == kNoAxis) {
+    node("Reshape", {real(value), integers(value.name + "_shape", shape)}, {name});
+    return name;
+  }
+  TensorType type = value.type;
+  type.shape = shape;
+  if (type.encoding) type.encoding->axis = axis;
+  initializer_named(name, value.constant.with_type(type));
+  if (type.encoding) {
+    const std::string stored = std::exchange(name, fresh(name + "_dequantized"));
+    dequantize(*this, stored, type, name);
+  }
+  return name;
 }
 
 }  // namespace htpipe::onnx_export

@@ -243,22 +243,6 @@ std::string print(const Expression& e) {
 
 }  // namespace
 
-Result<std::pair<std::string, std::int64_t>> parse_dimension(std::string_view text) {
-  const std::size_t equals = text.rfind('=');
-  std::int64_t size = 0;
-  bool good = equals != std::string_view::npos && equals > 0 && equals + 1 < text.size();
-  if (good) {
-    const std::string_view digits = text.substr(equals + 1);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
-    good = error == std::errc{} && end == digits.data() + digits.size() && size >= 1 && size <= (std::int64_t{1} << 31);
-  }
-  if (!good) {
-    return fail(Error(Code::kUsage, fmt::format("\"{}\" is no dimension", text.substr(0, 80)))
-                    .with_hint("Give NAME=SIZE, for instance --dim batch=1 or --dim input_ids.1=128."));
-  }
-  return std::pair{std::string(text.substr(0, equals)), size};
-}
-
 std::optional<double> evaluate_real(std::string_view expression, const SymbolValues& symbols,
                                     std::set<std::string>& missing) {
   const auto parsed = Parser(expression).parse();

@@ -17,9 +17,6 @@ namespace htpipe::pt2 {
 /// inputs whose axis 0 is open.
 using Dimensions = std::map<std::string, std::int64_t, std::less<>>;
 
-/// Reads "batch=1" as the command line gives it. Errors: usage.
-Result<std::pair<std::string, std::int64_t>> parse_dimension(std::string_view text);
-
 using SymbolValues = std::map<std::string, std::int64_t, std::less<>>;
 
 /// The value of an expression as torch writes it ("Mul(Integer(2), Symbol('s81', positive=True, integer=True))") or as

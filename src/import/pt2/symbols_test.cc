@@ -58,17 +58,6 @@ TEST(Symbols, SolvesForOneSymbol) {
   EXPECT_EQ(solve("s81**2", 49, {}), std::nullopt);
 }
 
-TEST(Symbols, ReadsDimensions) {
-  EXPECT_EQ(*parse_dimension("batch=1"), (std::pair<std::string, std::int64_t>{"batch", 1}));
-  EXPECT_EQ(*parse_dimension("input_ids.1=128"), (std::pair<std::string, std::int64_t>{"input_ids.1", 128}));
-  for (const char* text :
-       {"batch", "=1", "batch=", "batch=x", "batch=0", "batch=-1", "batch=1.5", "batch=99999999999"}) {
-    const auto result = parse_dimension(text);
-    ASSERT_FALSE(result) << text;
-    EXPECT_EQ(result.error().code, Code::kUsage);
-  }
-}
-
 TEST(Symbols, PrintsForPeople) {
   EXPECT_EQ(readable("Mul(Integer(2), Symbol('s81', positive=True))"), "2*s81");
   EXPECT_EQ(readable("Add(Integer(1), Mul(Integer(2), Symbol('s81')))"), "1 + 2*s81");
