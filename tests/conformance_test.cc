@@ -341,8 +341,9 @@ TEST(ConformanceCases, CoverEveryOperator) {
   for (const OpDef* op : registered_ops()) {
     const std::string name(op->name);
     const auto& seen = engines_of[name];
-    const bool in_unit_test = unit_tests.find("run(\"" + name + "\"") != std::string::npos ||
-                              unit_tests.find("= " + name + "(") != std::string::npos;
+    const auto mentioned = [&](const std::string& text) { return unit_tests.find(text) != std::string::npos; };
+    const bool in_unit_test = mentioned("run(\"" + name + "\"") || mentioned("call(\"" + name + "\"") ||
+                              mentioned("TEST(" + name + ", ") || mentioned("= " + name + "(");
     if (op->float_kernel && !in_unit_test) {
       EXPECT_EQ(seen.count("float"), 1U) << op->name;
     }

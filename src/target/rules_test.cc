@@ -1,14 +1,12 @@
 // The table of rules against Qualcomm's validator, which nobody here wrote.
 #include "target/rules.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 #include <tuple>
 
-#include "ir/text.h"
 #include "ops/registry.h"
 #include "qnn/sample_graph_test.h"
 
@@ -224,11 +222,8 @@ class Cases {
       return u32_tensor({count}, std::vector<std::uint32_t>(static_cast<std::size_t>(count), value));
     };
     static const std::set<std::string_view> others = {
-        "Argmax",       "Argmin",          "CumulativeSum",   "DepthToSpace",
-        "Gather",       "GatherElements",  "GatherNd",        "OneHot",
-        "Pad",          "ReverseSequence", "ScatterElements", "ScatterNd",
-        "SpaceToDepth", "Split",           "StridedSlice",    "Tile",
-        "TopK"};
+        "Argmax", "Argmin",          "CumulativeSum", "DepthToSpace", "Gather", "GatherElements", "GatherNd", "OneHot",
+        "Pad",    "ScatterElements", "ScatterNd",     "SpaceToDepth", "Split",  "StridedSlice",   "Tile",     "TopK"};
     if (others.count(op) == 0 && op.rfind("Reduce", 0) != 0) return false;
     spec.inputs = {input("x", shape)};
     if (op == "StridedSlice") {
@@ -283,7 +278,7 @@ class Cases {
       spec.params = {{"axes", list(1, 0)}, {"keep_dims", true}};
       shape[0] = 1;
     }
-    return true;  // QNN has no ReverseSequence: no rank of it is accepted
+    return true;
   }
 
   std::string input(const std::string& name, Shape shape) {
@@ -381,79 +376,6 @@ TEST(Rules, TheVendorRefusesFloat16WhereTheDataFileSaysNone) {
   for (const qnn::OpVerdict& verdict : *verdicts) {
     EXPECT_EQ(verdict.kind, qnn::OpVerdict::Kind::kRefused) << verdict.op;
   }
-}
-
-NodeVerdict judge_text(const std::string& text, const std::string& target, Precision precision) {
-  register_all_ops();
-  const auto graph = parse_graph(text);
-  EXPECT_TRUE(graph) << graph.error().summary();
-  if (!graph) return {};
-  return judge(*graph, target_named(target), precision).front();
-}
-
-constexpr const char* kRelu =
-    "graph @g(%x: f32[1,4,8,8]) -> (%y) {\n"
-    "  %y = ElementWiseNeuron(%x) {operation=\"relu\"} : f32[1,4,8,8] @ \"block.relu\"\n}\n";
-
-TEST(Judge, FloatValuesAreJudgedForTheTypeTheyGet) {
-  EXPECT_EQ(judge_text(kRelu, "snapdragon-888", Precision::kInt8).support, Support::kNative);
-  EXPECT_EQ(judge_text(kRelu, "snapdragon-8-gen-3", Precision::kFp16).support, Support::kNative);
-  const NodeVerdict verdict = judge_text(kRelu, "snapdragon-888", Precision::kFp16);
-  EXPECT_EQ(verdict.support, Support::kUnsupported);
-  EXPECT_THAT(verdict.reason, testing::HasSubstr("no float16"));
-  EXPECT_EQ(verdict.node, "y");
-  EXPECT_EQ(verdict.op, "ElementWiseNeuron");
-  EXPECT_EQ(verdict.layer, "block.relu");
-}
-
-TEST(Judge, RankSixIsRefused) {
-  const NodeVerdict verdict = judge_text(
-      "graph @g(%x: f32[1,1,1,2,2,2]) -> (%y) {\n"
-      "  %y = ElementWiseNeuron(%x) {operation=\"relu\"} : f32[1,1,1,2,2,2]\n}\n",
-      "snapdragon-8-gen-3", Precision::kInt8);
-  EXPECT_EQ(verdict.support, Support::kUnsupported);
-  EXPECT_THAT(verdict.reason, testing::HasSubstr("rank 6"));
-}
-
-TEST(Judge, SomeOperatorsTakeTheLastAxisOnly) {
-  const auto softmax = [](const char* axis) {
-    return judge_text("graph @g(%x: f32[2,3,4]) -> (%y) {\n  %y = Softmax(%x) {axis=" + std::string(axis) + "}\n}\n",
-                      "snapdragon-8-gen-3", Precision::kInt8);
-  };
-  EXPECT_EQ(softmax("2").support, Support::kNative);
-  EXPECT_EQ(softmax("1").support, Support::kUnsupported);
-  EXPECT_THAT(softmax("1").reason, testing::HasSubstr("no Softmax with axis 1"));
-}
-
-TEST(Judge, WhatQnnCannotExpressIsUnsupported) {
-  const auto resize = [](const char* more) {
-    return judge_text(
-        "graph @g(%x: f32[1,8,8,2]) -> (%y) {\n  %y = Resize(%x) {data_layout=\"nhwc\", sizes=[4,4], "
-        "interpolation_mode=\"linear\"" +
-            std::string(more) + "}\n}\n",
-        "snapdragon-8-gen-3", Precision::kInt8);
-  };
-  EXPECT_EQ(resize("").support, Support::kNative);
-  EXPECT_THAT(resize(", antialias=true").reason, testing::HasSubstr("no antialias"));
-  EXPECT_THAT(resize(", scales=[0.55f,0.5f]").reason, testing::HasSubstr("scales 8 to 4 by 0.5"));
-}
-
-TEST(Judge, DilatedPoolingIsRefused) {
-  const NodeVerdict verdict = judge_text(
-      "graph @g(%x: f32[1,8,8,4]) -> (%y) {\n"
-      "  %y = PoolMax2d(%x) {data_layout=\"nhwc\", filter_size=[2,2], dilation=[2,2]} : f32[1,6,6,4]\n}\n",
-      "snapdragon-8-gen-3", Precision::kInt8);
-  EXPECT_EQ(verdict.support, Support::kUnsupported);
-  EXPECT_THAT(verdict.reason, testing::HasSubstr("dilation"));
-}
-
-TEST(Judge, ChannelFirstNeedsARewrite) {
-  const NodeVerdict verdict = judge_text(
-      "graph @g(%x: f32[1,4,8,8]) -> (%y) {\n"
-      "  %y = PoolMax2d(%x) {filter_size=[2,2], stride=[2,2]} : f32[1,4,4,4]\n}\n",
-      "snapdragon-8-gen-3", Precision::kInt8);
-  EXPECT_EQ(verdict.support, Support::kRewritten);
-  EXPECT_THAT(verdict.reason, testing::HasSubstr("channel-first"));
 }
 
 }  // namespace
