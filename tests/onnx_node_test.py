@@ -50,10 +50,6 @@ INEXACT = {
     "test_dft_inverse": "rounding noise of 1.9e-7 where the result is 0",
     "test_dft_inverse_opset19": "rounding noise of 1.9e-7 where the result is 0",
     "test_attention_4d_causal_fp16_expanded": "every step rounded to float16: two units in the last place",
-    "test_operator_add_broadcast": "uninitialised doubles beyond float32, in which f64 is computed",
-    "test_operator_add_size1_right_broadcast": "uninitialised doubles beyond float32",
-    "test_operator_add_size1_singleton_broadcast": "uninitialised doubles beyond float32",
-    "test_operator_addconstant": "uninitialised doubles beyond float32",
 }
 
 PASSED = "passed"
