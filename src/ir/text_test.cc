@@ -174,7 +174,7 @@ TEST_F(Text, RulesAreCheckedAtTheNode) {
 
 TEST_F(Text, ResultsTooLargeToCountAreRefused) {
   // 2^31 images times 2^31 output channels: each operand can be stored, the result cannot be counted in bytes.
-  const Error error = error_of(R"(graph @g(%x: u8[2147483648,1,1,1], %w: u8[2147483648,1,1,1]) -> (%y) {
+  const Error error = error_of(R"(graph @g(%x: f32[2147483648,1,1,1], %w: f32[2147483648,1,1,1]) -> (%y) {
     %y = Conv2d(%x, %w)
   })");
   EXPECT_EQ(error.code, Code::kShapeMismatch);
