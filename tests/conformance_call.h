@@ -37,5 +37,7 @@ inline Shape unravel(const Shape& shape, Index i) {
 
 /// Softmax, norms and Resize (conformance_normalised.cc); nullopt for another operator.
 std::optional<Numbers> normalised(const Call& call);
+/// The elementwise operators (conformance_elementwise.cc); nullopt for another operator.
+std::optional<Numbers> elementwise(const Call& call);
 
 }  // namespace htpipe::conformance

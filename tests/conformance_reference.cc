@@ -206,32 +206,6 @@ Numbers mat_mul(const Call& call) {
   return result;
 }
 
-double binary(const std::string& operation, double a, double b) {
-  if (operation == "add") return a + b;
-  if (operation == "subtract") return a - b;
-  if (operation == "multiply") return a * b;
-  if (operation == "maximum") return std::max(a, b);
-  if (operation == "minimum") return std::min(a, b);
-  ADD_FAILURE() << "no reference for " << operation;
-  return NAN;
-}
-
-double neuron(const Attributes& attributes, double x) {
-  const std::string& operation = attributes.text("operation");
-  if (operation == "relu") return std::max(x, 0.0);
-  if (operation == "relu_min_max") {
-    return std::min(std::max(x, static_cast<double>(attributes.real("min_value"))),
-                    static_cast<double>(attributes.real("max_value")));
-  }
-  if (operation == "sigmoid") return 1 / (1 + std::exp(-x));
-  if (operation == "tanh") return (std::exp(2 * x) - 1) / (std::exp(2 * x) + 1);
-  if (operation == "gelu") return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
-  if (operation == "hard_sigmoid") return std::min(std::max(x + 3, 0.0), 6.0) / 6;
-  if (operation == "hard_swish") return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
-  ADD_FAILURE() << "no reference for " << operation;
-  return NAN;
-}
-
 Numbers concat(const Call& call) {
   const auto axis = at(call.attributes().integer("axis"));
   Numbers result(at(element_count(call.out_shape())));
@@ -282,21 +256,9 @@ Numbers evaluate(const Call& call) {
   if (op == "Batchnorm") return batchnorm(call);
   if (op == "Reshape") return *call.in[0];
   if (auto numbers = normalised(call)) return std::move(*numbers);
-  Numbers result(at(element_count(call.out_shape())));
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    if (op == "ElementWiseBinary") {
-      const Shape position = unravel(call.out_shape(), static_cast<Index>(i));
-      const double a = (*call.in[0])[broadcast_index(call.shape(0), position)];
-      const double b = (*call.in[1])[broadcast_index(call.shape(1), position)];
-      result[i] = activated(call.attributes(), binary(call.attributes().text("operation"), a, b));
-    } else if (op == "ElementWiseNeuron") {
-      result[i] = neuron(call.attributes(), (*call.in[0])[i]);
-    } else {
-      ADD_FAILURE() << "no reference for " << op;
-      break;
-    }
-  }
-  return result;
+  if (auto numbers = elementwise(call)) return std::move(*numbers);
+  ADD_FAILURE() << "no reference for " << op;
+  return Numbers(at(element_count(call.out_shape())));
 }
 
 Numbers numbers_of(const Tensor& tensor) {
