@@ -288,7 +288,12 @@ def test_an_export_is_imported_and_exported_to_the_same(tmp_path: Path) -> None:
 
 
 def onnx_model(
-    nodes: list[Any], inputs: dict[str, list[Any]], result: list[Any], weights: dict[str, Any], path: Path
+    nodes: list[Any],
+    inputs: dict[str, list[Any]],
+    result: list[Any],
+    weights: dict[str, Any],
+    path: Path,
+    opset: int = 17,
 ) -> Path:
     graph = helper.make_graph(
         nodes,
@@ -297,8 +302,8 @@ def onnx_model(
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, result)],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8 if opset < 20 else 10
     onnx.save(model, path)
     return path
 
@@ -350,6 +355,26 @@ def test_quantised_sources_keep_their_scales(tmp_path: Path) -> None:
     assert operators(model) == operators(onnx.load(source))
     stored = {value.name: value.data_type for value in model.graph.initializer}
     assert stored["w"] == TensorProto.INT8
+
+
+def test_blocks_of_four_bits_keep_their_scales(tmp_path: Path) -> None:
+    stored = np.random.default_rng(0).integers(-8, 8, (8, 3))
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "w_scale"], ["r"], axis=0, block_size=4),
+        helper.make_node("MatMul", ["x", "r"], ["y"]),
+    ]
+    scales = np.arange(1, 7, dtype=np.float32).reshape(2, 3) / 16
+    source = onnx_model(nodes, {"x": [2, 8]}, [2, 3], {"w_scale": scales}, tmp_path / "source.onnx", opset=21)
+    model = onnx.load(source)
+    model.graph.initializer.append(helper.make_tensor("w", TensorProto.INT4, [8, 3], stored.flatten()))
+    onnx.save(model, source)
+    convert(source, tmp_path / "out.onnx", "--opset", 21)
+    written = onnx.load(tmp_path / "out.onnx")
+    (weight,) = [value for value in written.graph.initializer if value.name == "w"]
+    assert (weight.data_type, len(weight.raw_data)) == (TensorProto.INT4, 12)
+    result = run("convert", source, "-o", tmp_path / "older.onnx", "--opset", 20)
+    assert result.returncode == 1
+    assert "unsupported-form" in result.stderr
 
 
 def test_weights_beside_the_model(tmp_path: Path) -> None:
