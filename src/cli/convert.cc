@@ -46,7 +46,7 @@ Status judge(const OnnxReport& report) {
                                 row.output, row.max_abs, limit_of(row), row.range));
   }
   if (notes.empty()) return {};
-  Error error(Code::kReferenceMismatch,
+  Error error(Code::kExportMismatch,
               fmt::format("{} of {} outputs differ; nothing was written", notes.size(), report.outputs.size()));
   error.notes = std::move(notes);
   return fail(std::move(error));
