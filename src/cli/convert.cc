@@ -25,7 +25,8 @@ constexpr double kTolerance = 1e-4;
 /// Passes that keep every value: what is left out here is for the chip.
 PassOptions clean_up() {
   PassOptions options;
-  options.order = {"remove_dead_code", "fold_constants remove_identities", "fold_batchnorm", "remove_dead_code"};
+  options.order = {"remove_dead_code", "fold_constants remove_identities", "fold_batchnorm",
+                   "cancel_transposes join_product_transposes", "remove_dead_code"};
   return options;
 }
 

@@ -192,7 +192,8 @@ TEST(PassList, EveryPassHasGoldensAndAPlaceInTheDefaultOrder) {
     const std::string name(pass->name);
     EXPECT_LT(last, name) << "pass_list.inc is sorted";
     EXPECT_EQ(find_pass(name), pass);
-    EXPECT_EQ(ordered.count(name), 1U) << name;
+    // Only the export to ONNX asks for it: the chip's MatMul transposes for nothing.
+    EXPECT_EQ(ordered.count(name), name == "join_product_transposes" ? 0U : 1U) << name;
     EXPECT_FALSE(pass->doc.empty());
     const std::filesystem::path source = std::filesystem::path(HTPIPE_SOURCE_DIR) / "src/passes" / (name + ".cc");
     EXPECT_TRUE(std::filesystem::exists(source)) << source;

@@ -113,6 +113,10 @@ class Composer {
     if (in.causal) {
       const std::int64_t rows = from_end(scores->type.shape, 2);
       const std::int64_t columns = from_end(scores->type.shape, 1);
+      constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
+      if (rows > kMostElements || columns > kMostElements || rows * columns > kMostElements) {
+        return fail(Code::kUnsupportedForm, "a causal mask of this size");
+      }
       Tensor mask({DType::kBool, {rows, columns}, std::nullopt});
       const auto data = mask.mutable_data<std::uint8_t>();
       for (std::int64_t row = 0; row < rows; ++row) {

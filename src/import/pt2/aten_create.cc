@@ -8,12 +8,12 @@
 namespace htpipe::pt2 {
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
+constexpr std::int64_t kLargestConstant = std::int64_t{1} << 28;
 
 Result<TensorMeta> declared_type(const Call& call) {
   const TensorMeta* meta = call.declared();
   if (meta == nullptr) return fail(Code::kUnsupportedForm, "a result whose type is not declared");
-  if (element_count(meta->sizes) > kMostElements) return fail(Code::kUnsupportedForm, "a constant of this size");
+  if (element_count(meta->sizes) > kLargestConstant) return fail(Code::kUnsupportedForm, "a constant of this size");
   return *meta;
 }
 
@@ -105,7 +105,7 @@ One triangle_indices(Call& call) {
   HTPIPE_TRY(const std::int64_t rows, call.integer("row"));
   HTPIPE_TRY(const std::int64_t columns, call.integer("col"));
   HTPIPE_TRY(const std::int64_t offset, call.integer("offset", 0));
-  if (rows < 0 || columns < 0 || (columns > 0 && rows > kMostElements / columns)) {
+  if (rows < 0 || columns < 0 || (columns > 0 && rows > kLargestConstant / columns)) {
     return fail(Code::kUnsupportedForm, "a triangle of this size");
   }
   std::vector<double> first;

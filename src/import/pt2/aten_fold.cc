@@ -1,6 +1,8 @@
 // im2col and col2im: windows of an image as columns, and the sum of columns as an image.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "import/pt2/mappers.h"
 
 namespace htpipe::pt2 {
@@ -22,12 +24,16 @@ Result<Windows> windows_of(Call& call, std::int64_t height, std::int64_t width) 
   HTPIPE_TRY(w.padding, call.integers("padding", 2, {0, 0}));
   HTPIPE_TRY(w.stride, call.integers("stride", 2, {1, 1}));
   for (int i = 0; i < 2; ++i) {
-    if (w.kernel[i] < 1 || w.dilation[i] < 1 || w.padding[i] < 0 || w.stride[i] < 1) {
+    const std::int64_t most = std::max({w.kernel[i], w.dilation[i], w.padding[i], w.stride[i]});
+    if (w.kernel[i] < 1 || w.dilation[i] < 1 || w.padding[i] < 0 || w.stride[i] < 1 || most > (1 << 24)) {
       return fail(Code::kUnsupportedForm, "windows of this form");
     }
   }
   w.rows = (height + 2 * w.padding[0] - w.dilation[0] * (w.kernel[0] - 1) - 1) / w.stride[0] + 1;
   w.columns = (width + 2 * w.padding[1] - w.dilation[1] * (w.kernel[1] - 1) - 1) / w.stride[1] + 1;
+  HTPIPE_CHECK_OK(check_elements(w.kernel[0], w.kernel[1]));
+  HTPIPE_CHECK_OK(check_elements(std::max<std::int64_t>(w.rows, 0), std::max<std::int64_t>(w.columns, 0)));
+  HTPIPE_CHECK_OK(check_elements(w.kernel[0] * w.kernel[1], std::max<std::int64_t>(w.rows * w.columns, 0)));
   if (w.rows < 1 || w.columns < 1) return fail(Code::kUnsupportedForm, "a window larger than its image");
   return w;
 }
@@ -80,6 +86,7 @@ One col2im(Call& call) {
     return fail(Code::kUnsupportedForm, "col2im of " + to_string(shape));
   }
   const std::int64_t channels = shape[1] / area;
+  HTPIPE_CHECK_OK(check_elements(shape[0] * channels, (size[0] + 2 * w.padding[0]) * (size[1] + 2 * w.padding[1])));
   const std::int64_t height = size[0] + 2 * w.padding[0];
   const std::int64_t width = size[1] + 2 * w.padding[1];
   const IntList places = places_of(w, width);

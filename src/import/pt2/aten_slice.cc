@@ -8,6 +8,8 @@
 namespace htpipe::pt2 {
 namespace {
 
+constexpr std::size_t kMostParts = 1 << 16;
+
 const Shape& shape_of(const Value* value) { return value->type.shape; }
 
 /// Python's start:end of an axis.
@@ -34,6 +36,7 @@ One strided(Call& call, Value* input, std::int64_t axis, std::int64_t begin, std
 
 /// Cuts along an axis into parts of these sizes.
 Many cut(Call& call, Value* input, std::int64_t axis, const IntList& sizes) {
+  if (sizes.size() > kMostParts) return fail(Code::kUnsupportedForm, "a split into very many parts");
   std::int64_t total = 0;
   bool empty = false;
   IntList cuts;
@@ -134,12 +137,17 @@ Many split(Call& call) {
     sizes.push_back(size - last);
   } else if (name == "sections") {
     HTPIPE_TRY(const std::int64_t sections, call.integer("sections"));
-    if (sections < 1) return fail(Code::kUnsupportedForm, "tensor_split into no parts");
+    if (sections < 1 || sections > static_cast<std::int64_t>(kMostParts)) {
+      return fail(Code::kUnsupportedForm, "tensor_split into no parts or very many");
+    }
     for (std::int64_t i = 0; i < sections; ++i) sizes.push_back(size / sections + (i < size % sections ? 1 : 0));
   } else {
     HTPIPE_TRY(std::int64_t part, call.integer(name == "chunk" ? "chunks" : "split_size"));
     if (part < 1) return fail(Code::kUnsupportedForm, "split into parts of no size");
     if (name == "chunk") part = std::max<std::int64_t>((size + part - 1) / part, 1);
+    if (size / part > static_cast<std::int64_t>(kMostParts)) {
+      return fail(Code::kUnsupportedForm, "a split into very many parts");
+    }
     for (std::int64_t at = 0; at < size; at += part) sizes.push_back(std::min(part, size - at));
     if (sizes.empty()) sizes.push_back(0);
   }
@@ -153,6 +161,7 @@ Many unbind(Call& call) {
   Shape shape = shape_of(input);
   const std::int64_t size = shape[static_cast<std::size_t>(axis)];
   shape.erase(shape.begin() + axis);
+  if (size > static_cast<std::int64_t>(kMostParts)) return fail(Code::kUnsupportedForm, "unbind of a very long axis");
   HTPIPE_TRY(Values parts, cut(call, input, axis, IntList(static_cast<std::size_t>(size), 1)));
   for (std::size_t i = 0; i < parts.size(); ++i) {
     HTPIPE_TRY(parts[i], call.reshape(parts[i], shape, fmt::format("row{}", i)));
@@ -166,13 +175,18 @@ One as_strided(Call& call) {
   HTPIPE_TRY(const IntList size, call.integers("size", 0));
   HTPIPE_TRY(const IntList stride, call.integers("stride", 0));
   HTPIPE_TRY(const std::int64_t offset, call.integer("storage_offset", 0));
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  constexpr std::int64_t kLongestStride = std::int64_t{1} << 38;
   // Strides count through memory, where the input must lie row by row.
   const TensorMeta* meta = call.declared_argument("self");
   if (meta == nullptr || !is_contiguous(*meta)) return fail(Code::kUnsupportedForm, "as_strided of a strided tensor");
-  if (size.size() != stride.size() || element_count(size) > kMostElements) {
-    return fail(Code::kUnsupportedForm, "as_strided of this size");
+  std::int64_t count = 1;
+  bool plain = size.size() == stride.size() && offset >= 0 && offset <= kMostElements;
+  for (std::size_t axis = 0; plain && axis < size.size(); ++axis) {
+    plain = size[axis] >= 0 && stride[axis] >= 0 && stride[axis] <= kLongestStride;
+    if (plain) HTPIPE_CHECK_OK(check_elements(count, size[axis]));
+    count *= size[axis];
   }
+  if (!plain) return fail(Code::kUnsupportedForm, "as_strided of this form");
   IntList indices;
   IntList index(size.size(), 0);
   bool in_order = offset == 0;
@@ -213,8 +227,8 @@ One scatter_part(Call& call) {
   }
   HTPIPE_TRY(const auto range, range_of(call, size));
   HTPIPE_TRY(const std::int64_t step, call.integer("step", 1));
-  if (step < 1) return fail(Code::kUnsupportedForm, "slice_scatter with a step below 1");
-  const std::int64_t count = (range.second - range.first + step - 1) / step;
+  if (step < 1 || size > kMostElements) return fail(Code::kUnsupportedForm, "slice_scatter of this form");
+  const std::int64_t count = (range.second - range.first) / step + ((range.second - range.first) % step != 0 ? 1 : 0);
   block[static_cast<std::size_t>(axis)] = count;
   HTPIPE_TRY(source, call.broadcast(source, block, "block"));
   if (count == 0) return self;
@@ -274,6 +288,7 @@ One triangle(Call& call) {
   const Shape& shape = shape_of(input);
   if (shape.size() < 2) return fail(Code::kUnsupportedForm, "a triangle of " + to_string(shape));
   const Shape matrix(shape.end() - 2, shape.end());
+  HTPIPE_CHECK_OK(check_elements(matrix[0], matrix[1]));
   IntList mask;
   for (std::int64_t row = 0; row < matrix[0]; ++row) {
     for (std::int64_t column = 0; column < matrix[1]; ++column) {
@@ -304,6 +319,9 @@ One diagonal(Call& call) {
   order.push_back(b);
   const std::int64_t rows = shape_of(input)[static_cast<std::size_t>(a)];
   const std::int64_t columns = shape_of(input)[static_cast<std::size_t>(b)];
+  HTPIPE_CHECK_OK(check_elements(rows));
+  if (offset < -columns - rows || offset > columns + rows)
+    return fail(Code::kUnsupportedForm, "a diagonal out of range");
   IntList places;
   for (std::int64_t row = 0; row < rows; ++row) {
     if (row + offset >= 0 && row + offset < columns) places.push_back(row * columns + row + offset);
@@ -327,6 +345,7 @@ One unfold(Call& call) {
     return fail(Code::kUnsupportedForm, "unfold of " + to_string(shape_of(input)));
   }
   const std::int64_t windows = (shape_of(input)[static_cast<std::size_t>(axis)] - size) / step + 1;
+  HTPIPE_CHECK_OK(check_elements(windows, size));
   IntList places;
   for (std::int64_t i = 0; i < windows; ++i) {
     for (std::int64_t k = 0; k < size; ++k) places.push_back(i * step + k);

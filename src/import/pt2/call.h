@@ -103,6 +103,10 @@ class Call {
   std::string_view argument_;
 };
 
+/// Most elements of a list of places or a mask that the importer makes itself.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+/// Errors: unsupported-form unless `a` times `b` is at most kMostElements.
+Status check_elements(std::int64_t a, std::int64_t b = 1);
 /// True when the elements lie in memory row by row from its begin on.
 [[nodiscard]] bool is_contiguous(const TensorMeta& meta);
 [[nodiscard]] std::int64_t rank_of(const Value* value);

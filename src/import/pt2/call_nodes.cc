@@ -31,6 +31,14 @@ std::optional<Tensor> narrowed(const Tensor& tensor) {
 
 DType internal(DType dtype) { return is_float(dtype) ? DType::kF32 : dtype; }
 
+Status check_elements(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) || product > kMostElements) {
+    return fail(Code::kUnsupportedForm, fmt::format("{} times {} elements are too many here", a, b));
+  }
+  return {};
+}
+
 std::int64_t rank_of(const Value* value) { return static_cast<std::int64_t>(value->type.shape.size()); }
 
 DType promote(DType a, DType b) {

@@ -9,12 +9,17 @@
 namespace htpipe::pt2 {
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+constexpr std::int64_t kLongestStride = std::int64_t{1} << 38;
 
 /// Positions in memory of all elements, row by row.
 Result<IntList> positions(const TensorMeta& meta) {
   const std::int64_t count = element_count(meta.sizes);
-  if (count > kMostElements) return fail(Code::kUnsupportedForm, "a write into a view of a very large tensor");
+  HTPIPE_CHECK_OK(check_elements(count));
+  // Sums of such strides over tensors of this size stay within 64 bits.
+  const bool far =
+      std::any_of(meta.strides.begin(), meta.strides.end(), [](std::int64_t s) { return s > kLongestStride; });
+  if (far || meta.storage_offset > (std::int64_t{1} << 62))
+    return fail(Code::kUnsupportedForm, "a view with absurd strides");
   IntList list;
   list.reserve(static_cast<std::size_t>(count));
   IntList index(meta.sizes.size(), 0);
