@@ -50,13 +50,13 @@ def test_all_fallback_candidates_are_named(tmp_path: Path) -> None:
 
 
 def test_custom_operators_are_named(tmp_path: Path) -> None:
-    library = torch.library.Library("htpipe_test", "FRAGMENT")
+    library = torch.library.Library("htpipe_aten_test", "FRAGMENT")
     library.define("twice(Tensor x) -> Tensor")
     library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
-    torch.library.register_fake("htpipe_test::twice", lambda x: torch.empty_like(x), lib=library)
-    error = load_error(Function(lambda x: torch.ops.htpipe_test.twice(x) + 1).eval(), (torch.rand(3),), tmp_path)
+    torch.library.register_fake("htpipe_aten_test::twice", lambda x: torch.empty_like(x), lib=library)
+    error = load_error(Function(lambda x: torch.ops.htpipe_aten_test.twice(x) + 1).eval(), (torch.rand(3),), tmp_path)
     assert error.code == "unsupported-op"
-    assert "htpipe_test.twice" in str(error)
+    assert "htpipe_aten_test.twice" in str(error)
 
 
 def test_data_dependent_shapes_are_named(tmp_path: Path) -> None:

@@ -106,7 +106,6 @@ def test_arrays_that_are_not_contiguous_and_plain_lists() -> None:
         (lambda m, x: m.optimise(skip=["nothing"]), "usage", "nothing"),
         (lambda m, x: htpipe.load("gone.pt2"), "file-missing", "gone.pt2"),
         (lambda m, x: htpipe.load(ROOT / "README.md"), "model-format", "README.md"),
-        (lambda m, x: htpipe.load(EXAMPLE, dims={"batch": 1}), "usage", "batch"),
         (lambda m, x: htpipe.parse("graph @x(%a: f32[2) -> (%a) {}"), "graph-syntax", "graph text:1"),
     ],
 )
