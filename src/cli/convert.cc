@@ -26,7 +26,7 @@ constexpr double kTolerance = 1e-4;
 PassOptions clean_up() {
   PassOptions options;
   options.order = {"remove_dead_code", "fold_constants remove_identities", "fold_batchnorm",
-                   "cancel_transposes join_product_transposes", "remove_dead_code"};
+                   "cancel_transposes join_product_transposes remove_identities", "remove_dead_code"};
   return options;
 }
 

@@ -69,6 +69,28 @@ Status softmax_of(NodeWriter& out, std::string_view op_type) {
   return {};
 }
 
+/// Lrn by a window that ONNX Runtime's LRN does not have: the mean of the squares over neighbouring rows of an image whose
+/// rows are the channels.
+void divide_by_neighbours(NodeWriter& out, const Shape& sizes, std::int64_t pixels, std::int64_t before,
+                          std::int64_t after) {
+  const auto real = [&out](const char* name) { return static_cast<double>(out.attributes().real(name)); };
+  const std::int64_t size = before + after + 1;
+  const std::string x = channel_first_input(out);
+  const std::string squares = out.inner("Mul", {x, x}, "squares");
+  const std::string rows =
+      out.inner("Reshape", {squares, out.integers("image", {sizes[0], 1, sizes[1], pixels})}, "rows");
+  const std::string mean = out.inner("AveragePool", {rows}, "mean",
+                                     {{"kernel_shape", IntList{size, 1}},
+                                      {"strides", IntList{1, 1}},
+                                      {"pads", IntList{before, 0, after, 0}},
+                                      {"count_include_pad", std::int64_t{1}}});
+  const std::string back = out.inner("Reshape", {mean, out.integers("shape", sizes)}, "mean_square");
+  const double factor = real("alpha") * static_cast<double>(size);
+  const std::string scaled = out.inner("Mul", {back, out.scalar(factor, out.dtype())}, "scaled");
+  const std::string raised = out.inner("Add", {scaled, out.scalar(real("bias"), out.dtype())}, "raised");
+  out.emit("Div", {x, out.inner("Pow", {raised, out.scalar(real("beta"), out.dtype())}, "divisor")});
+}
+
 }  // namespace
 
 namespace write {
@@ -164,28 +186,27 @@ Status lrn(NodeWriter& out) {
   const std::int64_t before = attributes.integer("radius");
   const std::int64_t asked = attributes.integer("radius_after");
   const std::int64_t after = asked < 0 ? before : asked;
-  if (after != before && after != before + 1) {
-    return out.refuse(fmt::format("a window of {} channels in front and {} behind", before, after));
-  }
   const std::int64_t size = before + after + 1;
   const Settings settings = {{"size", size},
                              {"alpha", attributes.real("alpha") * static_cast<float>(size)},
                              {"beta", attributes.real("beta")},
                              {"bias", attributes.real("bias")}};
-  if (out.rank() == 4) {
-    const std::string input = channel_first_input(out);
-    out.emit("LRN", {input}, settings);
+  const Shape sizes = is_channel_last(out) ? permute(out.shape(), to_channel_first(out.rank())) : out.shape();
+  const std::int64_t pixels = element_count(Shape(sizes.begin() + 2, sizes.end()));
+  if (before != after) {
+    divide_by_neighbours(out, sizes, pixels, before, after);
     return {};
   }
   // ONNX Runtime takes images only.
-  const Shape sizes = is_channel_last(out) ? permute(out.shape(), to_channel_first(out.rank())) : out.shape();
-  const Shape rows(sizes.begin() + 2, sizes.end());
-  out.behind("Reshape", {out.integers("shape", sizes)});
+  if (out.rank() != 4) out.behind("Reshape", {out.integers("shape", sizes)});
   const std::string input = channel_first_input(out);
-  out.emit("LRN",
-           {out.inner("Reshape", {input, out.integers("image", {sizes[0], sizes[1], element_count(rows), 1})},
-                      "image_result")},
-           settings);
+  if (out.rank() == 4) {
+    out.emit("LRN", {input}, settings);
+    return {};
+  }
+  const std::string image =
+      out.inner("Reshape", {input, out.integers("image", {sizes[0], sizes[1], pixels, 1})}, "rows");
+  out.emit("LRN", {image}, settings);
   return {};
 }
 

@@ -1,6 +1,8 @@
 // LSTM, GRU and RNN, one direction each; and the rotary embedding.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "export/onnx/operators.h"
 
 namespace htpipe::onnx_export {
@@ -16,6 +18,17 @@ std::string direction(NodeWriter& out, std::size_t i) {
   return out.has(i) ? out.reshaped(i, in_front(1, out.shape(i))) : std::string();
 }
 
+/// An initial state; the default is zeros.
+std::string state(NodeWriter& out, std::size_t i) {
+  const Tensor* tensor = out.constant(i);
+  if (tensor != nullptr && !tensor->type().encoding &&
+      std::all_of(tensor->bytes().begin(), tensor->bytes().end(),
+                  [](std::byte byte) { return byte == std::byte{0}; })) {
+    return {};
+  }
+  return direction(out, i);
+}
+
 /// `lengths` and the others are places of operands; results lose ONNX's axis of directions.
 Status recurrent(NodeWriter& out, std::string_view op_type, std::size_t lengths, const std::vector<std::size_t>& states,
                  Settings settings) {
@@ -29,7 +42,7 @@ Status recurrent(NodeWriter& out, std::string_view op_type, std::size_t lengths,
   const std::string bias = direction(out, 3);
   Names inputs = {input, input_weights, recurrent_weights, bias,
                   out.has(lengths) ? out.cast(lengths, DType::kI32) : std::string()};
-  for (const std::size_t state : states) inputs.push_back(direction(out, state));
+  for (const std::size_t i : states) inputs.push_back(state(out, i));
   Names results;
   const std::size_t count = out.node().results.size();
   for (std::size_t i = 0; i < count; ++i) results.push_back(out.wanted(i) ? out.name("directions") : std::string());
