@@ -8,11 +8,10 @@
 
 #include "base/check.h"
 #include "exec/arena.h"
-#include "ops/evaluate.h"
 
 namespace htpipe {
-Program::Workspace::Workspace(const Program& program)
-    : arena_((program.arena_bytes_ + 64) / 8 + 8), scratch_((program.scratch_bytes_ + 64) / 8 + 8) {}
+Program::Workspace::Workspace(const Program& program, int lanes)
+    : arena_(program.arena_bytes_, 0, 1), scratch_(program.scratch_bytes_, program.lane_scratch_bytes_, lanes) {}
 
 std::ptrdiff_t Program::offset_of(const Value* value) const {
   const auto at = std::lower_bound(offsets_.begin(), offsets_.end(), value, [](const auto& item, const Value* wanted) {
@@ -64,6 +63,7 @@ Result<Program> Program::make(const Graph& graph, int htp_version) {
     }
     for (const Value* result : node->results) made.results.push_back(program.offset_of(result));
     program.scratch_bytes_ = std::max(program.scratch_bytes_, made.kernel.scratch_bytes);
+    program.lane_scratch_bytes_ = std::max(program.lane_scratch_bytes_, made.kernel.lane_scratch_bytes);
     program.steps_.push_back(std::move(made));
   }
   return program;
@@ -75,12 +75,7 @@ Result<std::vector<Tensor>> Program::run(Workspace& workspace, std::span<const T
   if (inputs.size() != wanted.size()) {
     return fail(Code::kShapeMismatch, fmt::format("{} inputs given, {} needed", inputs.size(), wanted.size()));
   }
-  const auto align = [](std::vector<std::uint64_t>& block) {
-    const auto address = reinterpret_cast<std::uintptr_t>(block.data());
-    return reinterpret_cast<std::byte*>((address + 63) / 64 * 64);
-  };
-  std::byte* arena = align(workspace.arena_);
-  std::byte* scratch = align(workspace.scratch_);
+  std::byte* arena = workspace.arena_.scratch();
   const auto view = [&](const Value* value) { return Tensor(value->type, nullptr, arena + offset_of(value)); };
 
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -107,7 +102,7 @@ Result<std::vector<Tensor>> Program::run(Workspace& workspace, std::span<const T
       operands.push_back(step.operands[i] < 0 ? step.constants[i] : arena + step.operands[i]);
     }
     for (const std::ptrdiff_t offset : step.results) results.push_back(arena + offset);
-    step.kernel.run({operands, results, scratch});
+    step.kernel.run({operands, results, workspace.scratch_.scratch(), workspace.scratch_.lanes()});
     if (!trace) continue;
     for (const Value* result : step.node->results) trace(*result, view(result));
   }

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "ir/graph.h"
+#include "ops/evaluate.h"
 
 namespace htpipe {
 
@@ -18,15 +19,16 @@ using Trace = std::function<void(const Value& value, const Tensor& tensor)>;
 
 class Program {
  public:
-  /// Memory of one execution.
+  /// Memory of one execution, which runs on `lanes` threads. Results do not depend on their number: give 1 where
+  /// samples are shared out among threads, thread_count() where one sample has them all.
   class Workspace {
    public:
-    explicit Workspace(const Program& program);
+    explicit Workspace(const Program& program, int lanes = 1);
 
    private:
     friend class Program;
-    std::vector<std::uint64_t> arena_;
-    std::vector<std::uint64_t> scratch_;
+    CallMemory arena_;
+    CallMemory scratch_;
   };
 
   /// Plans memory and prepares kernels. `htp_version` (68, 73, 75 …) selects whose integer arithmetic is followed; it
@@ -60,6 +62,7 @@ class Program {
   std::size_t arena_bytes_ = 0;
   std::size_t live_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;
+  std::size_t lane_scratch_bytes_ = 0;
 };
 
 /// Runs a graph once on float inputs; for tests and checks of passes.

@@ -46,11 +46,21 @@ struct NodeView {
   [[nodiscard]] const TensorType& type(std::size_t operand) const { return *operands[operand]; }
 };
 
+/// The threads that one execution may use (ops/lanes.h shares work out), each with scratch of its own.
+struct Lanes {
+  int count = 1;
+  std::byte* scratch = nullptr;  ///< of lane 0, aligned to 64 bytes
+  std::size_t stride = 0;        ///< from one lane's scratch to the next one's, a multiple of 64
+
+  [[nodiscard]] std::byte* scratch_of(int lane) const { return scratch + static_cast<std::size_t>(lane) * stride; }
+};
+
 /// One execution of a node: pointers to contiguous elements. Scratch is private to the call.
 struct KernelCall {
   std::span<const void* const> operands;
   std::span<void* const> results;
   std::byte* scratch;
+  Lanes lanes = {};
 
   template <typename T>
   [[nodiscard]] const T* in(std::size_t operand) const {
@@ -65,7 +75,8 @@ struct KernelCall {
 /// A node made ready to run: constants packed, tables and multipliers computed. Const and thread-safe.
 struct Kernel {
   std::function<void(const KernelCall&)> run;
-  std::size_t scratch_bytes = 0;
+  std::size_t scratch_bytes = 0;       ///< of the whole call
+  std::size_t lane_scratch_bytes = 0;  ///< of each lane besides
 };
 
 /// What a kernel is prepared for.

@@ -162,6 +162,7 @@ Result<Kernel> converting_kernel(const Node& node) {
 
   Kernel kernel;
   kernel.scratch_bytes = inner.scratch_bytes + scratch + 64;
+  kernel.lane_scratch_bytes = inner.lane_scratch_bytes;
   kernel.run = [inner, operands, results](const KernelCall& call) {
     std::byte* next = call.scratch;
     std::vector<const void*> sources(call.operands.begin(), call.operands.end());
@@ -179,7 +180,7 @@ Result<Kernel> converting_kernel(const Node& node) {
       next += results[i].bytes();
     }
     const auto address = reinterpret_cast<std::uintptr_t>(next);
-    inner.run({sources, targets, next + ((64 - address % 64) % 64)});
+    inner.run({sources, targets, next + ((64 - address % 64) % 64), call.lanes});
     for (std::size_t i = 0; i < targets.size(); ++i) {
       if (results[i].converted) narrow(results[i].stored, targets[i], call.results[i], results[i].count);
     }
@@ -188,6 +189,15 @@ Result<Kernel> converting_kernel(const Node& node) {
 }
 
 }  // namespace
+
+CallMemory::CallMemory(std::size_t scratch_bytes, std::size_t lane_scratch_bytes, int lanes)
+    : lanes_{lanes, nullptr, (lane_scratch_bytes + 63) / 64 * 64} {
+  const std::size_t own = (scratch_bytes + 63) / 64 * 64;
+  bytes_ = std::make_unique_for_overwrite<std::byte[]>(own + static_cast<std::size_t>(lanes) * lanes_.stride + 64);
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes_.get());
+  scratch_ = bytes_.get() + (64 - address % 64) % 64;
+  lanes_.scratch = scratch_ + own;
+}
 
 Result<Kernel> make_kernel(const Node& node, int htp_version) {
   const NodeTypes types(node);
@@ -209,9 +219,9 @@ Result<Kernel> make_kernel(const Node& node, int htp_version) {
 
 Result<std::vector<Tensor>> evaluate(const Node& node, std::size_t max_scratch_bytes) {
   HTPIPE_TRY(const Kernel kernel, make_kernel(node, 0));
-  if (kernel.scratch_bytes > max_scratch_bytes) {
-    return fail(Code::kUnsupportedForm,
-                fmt::format("{} needs {} bytes of scratch", node.op->name, kernel.scratch_bytes));
+  const std::size_t needed = kernel.scratch_bytes + kernel.lane_scratch_bytes;
+  if (needed > max_scratch_bytes) {
+    return fail(Code::kUnsupportedForm, fmt::format("{} needs {} bytes of scratch", node.op->name, needed));
   }
   std::vector<Tensor> tensors;
   std::vector<void*> results;
@@ -221,9 +231,8 @@ Result<std::vector<Tensor>> evaluate(const Node& node, std::size_t max_scratch_b
   for (const Value* operand : node.operands) {
     operands.push_back(operand != nullptr ? operand->constant.bytes().data() : nullptr);
   }
-  std::vector<std::uint64_t> scratch(kernel.scratch_bytes / sizeof(std::uint64_t) + 9);
-  const auto address = reinterpret_cast<std::uintptr_t>(scratch.data());
-  kernel.run({operands, results, reinterpret_cast<std::byte*>((address + 63) / 64 * 64)});
+  CallMemory memory(kernel, 1);
+  kernel.run({operands, results, memory.scratch(), memory.lanes()});
   return tensors;
 }
 

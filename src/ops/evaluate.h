@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +19,20 @@ namespace htpipe {
 ///   widths are converted on the way in and out; float16 results are rounded once, as the chip rounds them.
 /// Errors: unsupported-form, no-fixed-rule.
 Result<Kernel> make_kernel(const Node& node, int htp_version);
+
+/// Scratch for the calls of kernels, not initialised.
+class CallMemory {
+ public:
+  CallMemory(std::size_t scratch_bytes, std::size_t lane_scratch_bytes, int lanes);
+  CallMemory(const Kernel& kernel, int lanes) : CallMemory(kernel.scratch_bytes, kernel.lane_scratch_bytes, lanes) {}
+  [[nodiscard]] std::byte* scratch() const { return scratch_; }
+  [[nodiscard]] const Lanes& lanes() const { return lanes_; }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  std::byte* scratch_ = nullptr;
+  Lanes lanes_;
+};
 
 /// The results of a node whose operands are all constant; needs no more scratch than `max_scratch_bytes`.
 /// Errors: those of make_kernel.

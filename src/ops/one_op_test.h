@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/evaluate.h"
 #include "ops/registry.h"
 
 namespace htpipe::ops::testing {
@@ -87,8 +88,8 @@ inline Ran run(const char* op, const Attributes& attributes, const std::vector<O
     targets.push_back(tensor.mutable_data<std::byte>().data());
     ran.results.push_back(std::move(tensor));
   }
-  std::vector<std::uint64_t> scratch(kernel->scratch_bytes / 8 + 1);
-  kernel->run({pointers, targets, reinterpret_cast<std::byte*>(scratch.data())});
+  const CallMemory memory(*kernel, 1);
+  kernel->run({pointers, targets, memory.scratch(), memory.lanes()});
   return ran;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/evaluate.h"
 #include "ops/registry.h"
 
 namespace htpipe::plain {
@@ -50,7 +51,8 @@ inline Result<Tensor> call(const char* name, const Attributes& given, const std:
   HTPIPE_TRY(const Kernel kernel, op.float_kernel({view, result_types, 0}));
   Tensor result(results.front());
   void* out[] = {result.mutable_data<std::byte>().data()};
-  kernel.run({data, out, nullptr});
+  const CallMemory memory(kernel, 1);
+  kernel.run({data, out, memory.scratch(), memory.lanes()});
   return result;
 }
 

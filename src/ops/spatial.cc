@@ -104,7 +104,7 @@ void run_channel_last(const Kernel& inner, const KernelCall& call, std::int64_t 
   std::vector<const void*> operands(call.operands.begin(), call.operands.end());
   operands[0] = in;
   void* results[] = {out};
-  inner.run({operands, results, reinterpret_cast<std::byte*>(rest)});
+  inner.run({operands, results, reinterpret_cast<std::byte*>(rest), call.lanes});
   swap_inner(out, call.out<T>(0), n, out_pixels, out_channels);
 }
 
