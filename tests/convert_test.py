@@ -163,6 +163,11 @@ def test_names_and_dims_of_an_onnx_source(tmp_path: Path) -> None:
     assert [node.output[0] for node in model.graph.node] == ["hidden", "y"]
     info = json.loads(run("info", source, "--shape", "image=2,4", "--json").stdout)["result"]
     assert info["inputs"][0]["shape"] == [2, 4]
+    for hint, sizes in (("are batch", ["--dim", "bach=3", "--dim", "batch=3"]), ("image", ["--shape", "imag=2,4"])):
+        refused = run("info", source, *sizes)
+        assert refused.returncode == 2
+        assert "usage" in refused.stderr
+        assert hint in refused.stderr
 
 
 def test_fixed_inputs_are_gone_and_the_comparison_knows_them(tmp_path: Path) -> None:

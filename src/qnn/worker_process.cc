@@ -1,18 +1,11 @@
 // posix_spawn, the diary, the time limit and the post-mortem.
 #include "qnn/worker_process.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -22,10 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/child_process.h"
 #include "qnn/report_json.h"
 #include "qnn/worker_jobs.h"
-
-extern char** environ;
 
 namespace htpipe::qnn {
 namespace {
@@ -35,25 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kPollMs = 20;
 constexpr std::size_t kMostOutput = 600;
-
-std::string signal_name(int number) {
-  switch (number) {
-    case SIGSEGV:
-      return "SIGSEGV";
-    case SIGABRT:
-      return "SIGABRT";
-    case SIGBUS:
-      return "SIGBUS";
-    case SIGILL:
-      return "SIGILL";
-    case SIGFPE:
-      return "SIGFPE";
-    case SIGKILL:
-      return "SIGKILL, often for lack of memory";
-    default:
-      return fmt::format("signal {}", number);
-  }
-}
 
 /// Steps of the diary, read as they come.
 class Diary {
@@ -93,105 +66,15 @@ class Diary {
   std::string subject_;
 };
 
-/// A child process that is killed with its group when it is dropped.
-class Child {
- public:
-  explicit Child(pid_t pid) : pid_(pid), pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() {
-    kill();
-    if (pidfd_ >= 0) ::close(pidfd_);
-  }
-
-  /// Waits up to `ms`; true when the child has ended.
-  bool wait(int ms) {
-    if (reaped_) return true;
-    if (pidfd_ >= 0) {
-      pollfd entry{pidfd_, POLLIN, 0};
-      ::poll(&entry, 1, ms);
-    } else {
-      ::usleep(static_cast<useconds_t>(ms) * 1000);
-    }
-    return reap(WNOHANG);
-  }
-  void kill() {
-    if (reaped_) return;
-    ::kill(-pid_, SIGKILL);
-    ::kill(pid_, SIGKILL);
-    reap(0);
-  }
-  [[nodiscard]] int status() const { return status_; }
-
- private:
-  bool reap(int flags) {
-    pid_t got = 0;
-    do {
-      got = ::waitpid(pid_, &status_, flags);
-    } while (got < 0 && errno == EINTR);
-    reaped_ = got != 0;
-    return reaped_;
-  }
-  pid_t pid_;
-  int pidfd_;
-  bool reaped_ = false;
-  int status_ = 0;
-};
-
-class SpawnSettings {
- public:
-  explicit SpawnSettings(const fs::path& output) {
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    ::posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    ::posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigset_t all;
-    ::sigemptyset(&none);
-    ::sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes, &none);
-    ::posix_spawnattr_setsigdefault(&attributes, &all);
-    ::posix_spawnattr_setpgroup(&attributes, 0);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-  ~SpawnSettings() {
-    ::posix_spawnattr_destroy(&attributes);
-    ::posix_spawn_file_actions_destroy(&actions);
-  }
-  posix_spawn_file_actions_t actions{};
-  posix_spawnattr_t attributes{};
-};
-
-Result<pid_t> spawn(const fs::path& worker, const fs::path& job_folder) {
-  const SpawnSettings settings(job_folder / kOutputFile);
-  std::string program = worker.string();
-  std::string folder = job_folder.string();
-  std::array<char*, 3> arguments = {program.data(), folder.data(), nullptr};
-  pid_t pid = 0;
-  const int failed =
-      ::posix_spawn(&pid, program.c_str(), &settings.actions, &settings.attributes, arguments.data(), environ);
-  if (failed != 0) return fail(Error(Code::kFileMissing, std::strerror(failed)).in_file(program));
-  return pid;
-}
-
 /// The end of what the worker printed, for a post-mortem.
 std::string last_output(const fs::path& job_folder) {
-  auto text = read_text(job_folder / kOutputFile);
-  if (!text || text->empty()) return {};
-  const std::size_t from = text->size() > kMostOutput ? text->size() - kMostOutput : 0;
-  std::string tail = text->substr(from);
-  while (!tail.empty() && (tail.back() == '\n' || tail.back() == '\r')) tail.pop_back();
+  std::string tail = end_of_file(job_folder / kOutputFile, kMostOutput);
   std::replace(tail.begin(), tail.end(), '\n', ' ');
   return tail;
 }
 
-tl::unexpected<Error> post_mortem(int status, const Diary& diary, const fs::path& job_folder) {
-  const std::string how = WIFSIGNALED(status) ? fmt::format("died by {}", signal_name(WTERMSIG(status)))
-                                              : fmt::format("ended with status {}", WEXITSTATUS(status));
-  Error error(Code::kVendorCrash, fmt::format("the vendor worker {} during step '{}'", how, diary.step()));
+tl::unexpected<Error> post_mortem(const ChildProcess& child, const Diary& diary, const fs::path& job_folder) {
+  Error error(Code::kVendorCrash, fmt::format("the vendor worker {} during step '{}'", child.how(), diary.step()));
   const std::string output = last_output(job_folder);
   if (!output.empty()) error.notes.push_back("it printed: " + output);
   return fail(std::move(error).at_node(diary.node()));
@@ -209,8 +92,9 @@ Result<Json> response_in(const fs::path& job_folder) {
 
 /// A worker at work.
 struct Running {
-  Running(pid_t pid, const fs::path& folder) : child(pid), diary(folder / kProgressFile), job_folder(folder) {}
-  Child child;
+  Running(const ChildStart& start, const fs::path& folder, int& error)
+      : child(start, error), diary(folder / kProgressFile), job_folder(folder) {}
+  ChildProcess child;
   Diary diary;
   fs::path job_folder;
   Clock::time_point last_news = Clock::now();
@@ -221,12 +105,15 @@ Result<std::unique_ptr<Running>> start(const fs::path& worker, const WorkerJob& 
   Json request = job.request;
   request["parent_pid"] = ::getpid();
   HTPIPE_CHECK_OK(write_json(job.folder / kRequestFile, request));
-  for (const char* name : {kResponseFile, kProgressFile}) {
+  for (const char* name : {kResponseFile, kProgressFile, kOutputFile}) {
     std::error_code ignored;
     fs::remove(job.folder / name, ignored);
   }
-  HTPIPE_TRY(const pid_t pid, spawn(worker, job.folder));
-  return std::make_unique<Running>(pid, job.folder);
+  const ChildStart child{worker.string(), {job.folder.string()}, {}, "/dev/null", job.folder / kOutputFile};
+  int failed = 0;
+  auto running = std::make_unique<Running>(child, job.folder, failed);
+  if (failed != 0) return fail(Error(Code::kFileMissing, std::strerror(failed)).in_file(worker.string()));
+  return running;
 }
 
 /// Looks after one worker for up to `wait_ms`; fills its response when it is done.
@@ -235,9 +122,7 @@ Status attend(Running& running, int wait_ms, const WorkerWatch& watch, const Dia
   const Clock::time_point now = Clock::now();
   if (running.diary.read(on_step)) running.last_news = now;
   if (ended) {
-    if (!WIFEXITED(running.child.status()) || WEXITSTATUS(running.child.status()) != 0) {
-      return post_mortem(running.child.status(), running.diary, running.job_folder);
-    }
+    if (!running.child.succeeded()) return post_mortem(running.child, running.diary, running.job_folder);
     HTPIPE_TRY(running.response, response_in(running.job_folder));
     return {};
   }

@@ -43,6 +43,7 @@ class Importer {
   Status add_inputs();
   Result<TensorType> input_type(const onnx::ValueInfoProto& info, std::vector<std::string>& open) const;
   Result<Value*> fixed_input(const onnx::ValueInfoProto& info, const Tensor& tensor);
+  [[nodiscard]] Status check_names() const;
   Status add_initializers(const onnx::GraphProto& graph, const std::string& prefix);
   Status add_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, const std::string& prefix);
   Status add_node(const onnx::NodeProto& node, const std::string& prefix);
