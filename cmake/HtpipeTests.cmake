@@ -20,6 +20,12 @@ foreach(program htpipe htpipe-vendor-worker)
   endif()
 endforeach()
 
+# Whole networks on the emulator: tests/network_fidelity_test.py and ./dev fidelity run it.
+add_executable(network_fidelity EXCLUDE_FROM_ALL tests/fidelity/network_fidelity.cc)
+target_link_libraries(network_fidelity PRIVATE htpipe_pipeline)
+target_compile_options(network_fidelity PRIVATE ${HTPIPE_WARNINGS})
+add_dependencies(network_fidelity htpipe-vendor-worker)
+
 set(HTPIPE_TEST_SHARDS 4 CACHE STRING "Number of ctest entries that htpipe_tests is split into")
 math(EXPR last_shard "${HTPIPE_TEST_SHARDS} - 1")
 foreach(shard RANGE ${last_shard})
