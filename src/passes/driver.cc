@@ -133,6 +133,7 @@ const std::vector<std::string>& default_order() {
   static const std::vector<std::string> order = {
       "remove_dead_code",
       "fold_constants remove_identities",
+      "fold_pad",
       "fold_batchnorm fuse_activation",
       "to_channel_last",
       // What stood between a producer and its activation or Batchnorm may be gone now.

@@ -178,10 +178,15 @@ class Quantizer {
     if (!node.op->weight_to_nhwc.empty() && node.attributes.text("data_layout") != "nhwc") {
       return fail(Code::kUnsupportedForm, "only channel-last data can be quantised; run the pass to_channel_last");
     }
-    const float input_scale = operands[0]->type.encoding->scale();
+    const Encoding& input = *operands[0]->type.encoding;
+    float least_scale = 0;
+    if (node.op->weight_channel_axis >= 0) {
+      HTPIPE_TRY(const TensorType result, type_of(*node.result(), precision, activation_of(node.result())));
+      if (result.encoding) least_scale = least_weight_scale(input, *result.encoding);
+    }
     const Parameters parameters =
         quantize_parameters(weight_value->constant, bias_value != nullptr ? bias_value->constant : Tensor(),
-                            node.op->weight_channel_axis, input_scale, options_.weight_bits);
+                            node.op->weight_channel_axis, input.scale(), options_.weight_bits, least_scale);
     operands[weight] = graph_.add_constant(weight_value->name, parameters.weight);
     if (bias_value != nullptr) operands[bias] = graph_.add_constant(bias_value->name, parameters.bias);
     return {};

@@ -33,14 +33,21 @@ std::vector<float> channel_maxima(const Tensor& weight, int axis) {
 
 }  // namespace
 
-Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis, float input_scale,
-                               int bits) {
+float least_weight_scale(const Encoding& input, const Encoding& result) {
+  // 2^-18: what a weight's rounding moves a result by is far below its step. Zero point: v68 adds it to the sum.
+  const double least_ratio = std::max(std::ldexp(1.0, -18), std::ldexp(result.zero_point(), -30));
+  return static_cast<float>(least_ratio * static_cast<double>(result.scale()) / static_cast<double>(input.scale()));
+}
+
+Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis, float input_scale, int bits,
+                               float least_scale) {
   const float levels = bits == 4 ? 7.0F : 127.0F;
   std::vector<float> scales = channel_maxima(weight, channel_axis);
   for (float& scale : scales) scale /= levels;
   const float largest = *std::max_element(scales.begin(), scales.end());
   for (float& scale : scales) {
     if (!(scale > largest * 1e-7F)) scale = largest > 0 ? largest : 1.0F;
+    scale = std::max(scale, least_scale);
   }
   const std::vector<float> biases = bias.empty() ? std::vector<float>{} : to_floats(bias);
   for (std::size_t c = 0; c < biases.size(); ++c) {

@@ -10,9 +10,14 @@ struct Parameters {
   Tensor bias;    ///< s32 with scale = input scale * weight scale; empty when there is none
 };
 
-/// Symmetric storage of `bits` bits in s8, without the lowest code (-127 … 127 for 8). A channel without weights gets the largest scale of the layer; a channel whose bias
-/// would leave ±2^30 steps gets a scale that brings it back.
+/// The smallest scale of a weight's channel for which the chip's arithmetic is that of all others: below, v68 overflows,
+/// and one dead channel makes a whole depthwise layer less exact.
+[[nodiscard]] float least_weight_scale(const Encoding& input, const Encoding& result);
+
+/// Symmetric storage of `bits` bits in s8, without the lowest code (-127 … 127 for 8). No scale is below `least_scale`.
+/// A channel without weights gets the largest scale of the layer; a channel whose bias would leave ±2^30 steps gets a
+/// scale that brings it back.
 [[nodiscard]] Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis,
-                                             float input_scale, int bits);
+                                             float input_scale, int bits, float least_scale = 0);
 
 }  // namespace htpipe::quant

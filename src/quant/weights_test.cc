@@ -51,6 +51,21 @@ TEST(QuantizeParameters, EveryWeightIsWithinHalfAStep) {
   }
 }
 
+TEST(QuantizeParameters, DeadChannelsKeepALeastScale) {
+  Tensor weight = random_weights({1, 1, 8, 6}, 3);
+  for (std::size_t i = 2; i < 48; i += 6) weight.mutable_data<float>()[i] *= 1e-6F;
+  const Tensor bias = floats({6}, {0.5F, -1.25F, 0.75F, 0, 1, 0});
+  const float least = least_weight_scale(Encoding::per_tensor(0.02F, 0, 8), Encoding::per_tensor(0.05F, 100, 8));
+  EXPECT_FLOAT_EQ(least, std::ldexp(0.05F / 0.02F, -18));
+  const Parameters stored = quantize_parameters(weight, bias, 3, 0.02F, 8, least);
+  EXPECT_EQ(stored.weight.type().encoding->scales[2], least);
+  EXPECT_GT(stored.weight.type().encoding->scales[1], least);
+  EXPECT_NEAR(stored.bias.real(2), 0.75, 1e-6);
+  // The zero point of 16 bits, in steps of the sum, must fit 32 bits.
+  const float wide = least_weight_scale(Encoding::per_tensor(1, 0, 16), Encoding::per_tensor(1, 65535, 16));
+  EXPECT_LT(65535.0 / static_cast<double>(wide), std::ldexp(1.0, 31));
+}
+
 TEST(QuantizeParameters, BiasesAreInStepsOfInputTimesWeight) {
   const Tensor weight = random_weights({1, 1, 8, 6}, 3);
   const Tensor bias = floats({6}, {0.5F, -1.25F, 0, 3e-5F, 100, -0.001F});

