@@ -39,6 +39,13 @@ struct Arguments {
   std::int64_t opset = 17;
   bool external_data = false;
   bool no_verify = false;
+  std::string engine = "float";           ///< exec: --engine
+  std::string compare;                    ///< exec: --compare, another engine
+  std::filesystem::path inputs;           ///< exec: --inputs
+  bool trace = false;                     ///< exec: --trace
+  std::vector<std::string> trace_values;  ///< exec: values behind --trace; empty = all
+  bool native = false;                    ///< exec: stored values instead of float32
+  bool no_optimize = false;               ///< exec: the graph as it was imported
 };
 
 /// The result of a command that ran to its end. A failed gate is such a result, with exit code 3.
@@ -58,6 +65,7 @@ struct Answer {
 /// The commands, one file each.
 Result<Answer> run(const Arguments& arguments);
 Result<Answer> convert(const Arguments& arguments);
+Result<Answer> exec(const Arguments& arguments);
 Result<Answer> explain(const Arguments& arguments);
 Result<Answer> doctor(const Arguments& arguments);
 Result<Answer> info(const Arguments& arguments);

@@ -60,6 +60,27 @@ void add_import_options(CLI::App* verb, Arguments& arguments, bool whole = true)
   add("--fix", arguments.fixed, "NAME=VALUE or NAME=file.npy: an input that becomes a constant; may be repeated");
 }
 
+void add_exec(CLI::App& app, Verbs& verbs, Arguments& arguments) {
+  CLI::App* exec = verbs.add(app, "exec",
+                             "Execute a model on samples: in float32, float16, the chip's integers, or on "
+                             "Qualcomm's emulator");
+  exec->add_option("model", arguments.subject, "The model: .pt2, .onnx, .htir or .dlc")->required();
+  exec->add_option("--engine", arguments.engine,
+                   "float, fp16, fixed (the chip's integers, for quantised models) or htp (Qualcomm's emulator)")
+      ->check(CLI::IsMember({"float", "fp16", "fixed", "htp"}))
+      ->capture_default_str();
+  exec->add_option("--inputs", arguments.inputs, "Samples: .npz, .npy, or an input_list.txt of raw files");
+  exec->add_option("-t,--target", arguments.targets, "The chip, for fixed and htp")->expected(1);
+  exec->add_option("-o,--output", arguments.output, "Folder for outputs.npz, or for Result_N with an input_list.txt");
+  exec->add_option("--trace", arguments.trace_values,
+                   "Write intermediate values into trace.npz too: all, or those named; may be repeated")
+      ->expected(0, 1)
+      ->take_all();
+  exec->add_flag("--native", arguments.native, "Write stored integers and float16 as they are, not as float32");
+  exec->add_flag("--no-optimize", arguments.no_optimize, "Execute a float model as it was imported");
+  add_import_options(exec, arguments);
+}
+
 void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   CLI::App* run = verbs.add(app, "run", "Run the pipeline: import, optimise, quantise, compile, verify, register");
   run->add_option("pipeline", arguments.subject, "The pipeline file (docs/pipeline-file.md)")->required();
@@ -95,6 +116,8 @@ void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
                     "Weights in a file beside it (always when they are more than 1.9 GB)");
   convert->add_flag("--no-verify", arguments.no_verify, "Neither check nor compare it; needs no Python");
   add_import_options(convert, arguments);
+
+  add_exec(app, verbs, arguments);
 
   CLI::App* explain = verbs.add(app, "explain",
                                 "Say what an error means and what to do: a word of htpipe's, a number "
@@ -202,6 +225,14 @@ Result<std::variant<Arguments, HelpText>> parse_arguments(int argc, const char* 
     return fail(usage_error(error, app, argc, argv, verbs.names));
   }
   arguments.verb = app.get_subcommands().front()->get_name();
+  if (arguments.verb == "exec") {
+    arguments.trace = app.get_subcommand("exec")->count("--trace") > 0;
+    // What stands for a --trace without a value.
+    auto& values = arguments.trace_values;
+    values.erase(std::remove_if(values.begin(), values.end(),
+                                [](const std::string& value) { return value.empty() || value == "true"; }),
+                 values.end());
+  }
   if (arguments.global.quiet && arguments.global.verbose > 0) {
     return fail(Error(Code::kUsage, "--quiet and --verbose contradict each other").with_hint("Give one of them."));
   }

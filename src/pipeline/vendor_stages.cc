@@ -9,14 +9,11 @@
 #include "base/hash.h"
 #include "base/progress.h"
 #include "export/qnn_lowering.h"
+#include "pipeline/execute.h"
 #include "pipeline/provenance.h"
 
 namespace htpipe {
 namespace {
-
-qnn::DeviceChoice device_of(const Target& target) {
-  return {target.soc_model, static_cast<std::uint32_t>(target.htp_version), target.id};
-}
 
 Json context_json(const qnn::ContextInfo& info) {
   Json graphs = Json::array();

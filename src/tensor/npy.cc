@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/zip_reader.h"
+#include "base/zip_records.h"
 #include "tensor/checked_size.h"
 
 namespace htpipe {
@@ -220,10 +221,9 @@ Result<std::vector<NamedTensor>> read_npz(const std::filesystem::path& path) {
   return read_npz(file->bytes(), file, path.string());
 }
 
-Result<std::string> to_npy(const Tensor& tensor) {
-  const auto description = description_of(tensor.dtype());
-  if (!description) return fail(Code::kDataDtype, fmt::format("NumPy has no type for {}", name_of(tensor.dtype())));
-  const Shape& shape = tensor.shape();
+Result<std::string> npy_header(DType dtype, const Shape& shape) {
+  const auto description = description_of(dtype);
+  if (!description) return fail(Code::kDataDtype, fmt::format("NumPy has no type for {}", name_of(dtype)));
   const std::string tuple =
       shape.size() == 1 ? fmt::format("({},)", shape[0]) : fmt::format("({})", fmt::join(shape, ", "));
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", *description, tuple);
@@ -239,16 +239,17 @@ Result<std::string> to_npy(const Tensor& tensor) {
   content += '\x00';
   content += static_cast<char>(header.size() & 0xFF);
   content += static_cast<char>(header.size() >> 8);
-  content += header;
+  return content + header;
+}
+
+Result<std::string> to_npy(const Tensor& tensor) {
+  HTPIPE_TRY(std::string content, npy_header(tensor.dtype(), tensor.shape()));
   const Bytes data = tensor.bytes();
   content.append(reinterpret_cast<const char*>(data.data()), data.size());
   return content;
 }
 
 Result<std::string> to_npz(std::span<const NamedTensor> tensors) {
-  const auto put = [](std::string& out, std::uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) out += static_cast<char>((value >> (8 * i)) & 0xFF);
-  };
   std::string archive;
   std::string directory;
   std::set<std::string, std::less<>> names;
@@ -262,41 +263,15 @@ Result<std::string> to_npz(std::span<const NamedTensor> tensors) {
       return bad_format("the arrays are too large for one .npz");
     }
     const auto crc = ::crc32_z(0, reinterpret_cast<const unsigned char*>(content.data()), content.size());
-    std::string common;    // what the local header and the directory share
-    put(common, 20, 2);    // version needed
-    put(common, 0, 2);     // flags
-    put(common, 0, 2);     // stored
-    put(common, 0, 2);     // 00:00:00
-    put(common, 0x21, 2);  // 1980-01-01
-    put(common, crc, 4);
-    put(common, content.size(), 4);
-    put(common, content.size(), 4);
-    put(common, name.size(), 2);
-    put(common, 0, 2);  // extra field
-    directory += "PK\x01\x02";
-    put(directory, 20, 2);
-    directory += common;
-    put(directory, 0, 2);  // comment
-    put(directory, 0, 2);  // disk
-    put(directory, 0, 2);  // internal attributes
-    put(directory, 0, 4);  // external attributes
-    put(directory, archive.size(), 4);
-    directory += name;
-    archive += "PK\x03\x04";
-    archive += common;
-    archive += name;
+    const StoredEntry entry = {name, content.size(), archive.size(), static_cast<std::uint32_t>(crc)};
+    directory += directory_record(entry);
+    archive += local_record(entry);
     archive += content;
   }
   if (tensors.size() >= 0xFFFF) return bad_format("too many arrays for one .npz");
   const std::uint64_t start = archive.size();
   archive += directory;
-  archive += "PK\x05\x06";
-  put(archive, 0, 4);  // disks
-  put(archive, tensors.size(), 2);
-  put(archive, tensors.size(), 2);
-  put(archive, directory.size(), 4);
-  put(archive, start, 4);
-  put(archive, 0, 2);
+  archive += end_records(tensors.size(), directory.size(), start);
   HTPIPE_CHECK_OK(ZipReader::from_bytes(as_bytes(archive), nullptr, {}).map([](const ZipReader&) {}));
   return archive;
 }

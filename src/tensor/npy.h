@@ -33,6 +33,9 @@ Result<Tensor> read_npy(const std::filesystem::path& path);
 Result<std::vector<NamedTensor>> read_npz(const std::filesystem::path& path);
 Result<std::vector<NamedTensor>> read_npz(Bytes bytes, std::shared_ptr<const void> owner, std::string file);
 
+/// What stands before the data of a .npy (format 1.0), a multiple of 64 bytes. Errors: data-dtype (bf16), data-format
+/// (too many dimensions).
+Result<std::string> npy_header(DType dtype, const Shape& shape);
 /// The bytes of a .npy (format 1.0). Stored values are written; an encoding is not. Errors: data-dtype (bf16).
 Result<std::string> to_npy(const Tensor& tensor);
 /// The bytes of an .npz in the given order, stored, dated 1980-01-01. Errors: data-dtype (bf16), data-format (a name
