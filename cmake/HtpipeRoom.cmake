@@ -1,15 +1,20 @@
 # htpipe_room and htpipe_program: how sources become libraries and programs.
 
 # Sets the flags of files whose name ends in an instruction set. The rest of the program is built for plain x86-64 and
-# chooses such a function at run time. No -mfma: a fused multiply-add would give other results than the plain kernels.
+# chooses such a function at run time. -mfma is for kernels that ask for a fused multiply-add, as the plain ones do by
+# std::fma; the compiler joins none by itself (-ffp-contract=off), or results would differ between machines.
 function(htpipe_instruction_sets)
   if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
     return()
   endif()
-  set(avx512 -mavx2 -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+  set(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC 12 warns about the undefined registers of its own intrinsics (GCC bug 105593).
+    list(APPEND avx512 -Wno-maybe-uninitialized)
+  endif()
   foreach(file IN LISTS ARGN)
     if(file MATCHES "_avx2\\.cc$")
-      set(flags -mavx2 -mf16c)
+      set(flags -mavx2 -mfma -mf16c)
     elseif(file MATCHES "_avx512\\.cc$")
       set(flags ${avx512})
     elseif(file MATCHES "_vnni\\.cc$")

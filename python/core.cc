@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/parallel.h"
 #include "base/version.h"
 #include "exec/program.h"
 #include "import/import_model.h"
@@ -230,7 +231,7 @@ class Model {
   struct Engine {
     Program program;
     Program::Workspace workspace;
-    explicit Engine(Program made) : program(std::move(made)), workspace(program) {}
+    explicit Engine(Program made) : program(std::move(made)), workspace(program, thread_count()) {}
   };
   struct Shared {
     std::mutex mutex;

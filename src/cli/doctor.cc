@@ -10,7 +10,7 @@
 #include "base/version.h"
 #include "cli/answer.h"
 #include "cli/table.h"
-#include "kernels/gemm.h"
+#include "kernels/isa.h"
 #include "qnn/install.h"
 #include "qnn/vendor.h"
 #include "target/target.h"

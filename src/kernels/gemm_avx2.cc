@@ -6,37 +6,6 @@
 
 namespace htpipe::kernels {
 
-namespace {
-
-/// 6 x 16 sums fill twelve of sixteen registers; the second column block of a pair is a sweep of its own.
-struct Tile {
-  template <int kRows, int kBlocks>
-  static void run(const float* a, const float* w, std::int64_t steps, float* out) {
-    for (int block = 0; block < kBlocks; ++block, w += steps * kColumnBlock) {
-      __m256 sum[kRows][2];
-      for (auto& row : sum) row[0] = row[1] = _mm256_setzero_ps();
-      for (std::int64_t k = 0; k < steps; ++k) {
-        const __m256 low = _mm256_loadu_ps(w + k * kColumnBlock);
-        const __m256 high = _mm256_loadu_ps(w + k * kColumnBlock + 8);
-        for (int r = 0; r < kRows; ++r) {
-          const __m256 x = _mm256_broadcast_ss(a + r * steps + k);
-          sum[r][0] = _mm256_add_ps(sum[r][0], _mm256_mul_ps(x, low));
-          sum[r][1] = _mm256_add_ps(sum[r][1], _mm256_mul_ps(x, high));
-        }
-      }
-      for (int r = 0; r < kRows; ++r) {
-        float* target = out + (r * kBlocks + block) * kColumnBlock;
-        _mm256_store_ps(target, sum[r][0]);
-        _mm256_store_ps(target + 8, sum[r][1]);
-      }
-    }
-  }
-};
-
-}  // namespace
-
-void gemm_f32_avx2(const float* a, const PanelsF32& b, float* c, std::int64_t m) { gemm_tiles<6, Tile>(a, b, c, m); }
-
 void gemm_i16_avx2(const std::int16_t* a, const PackedI16& b, std::int32_t* c, std::int64_t m) {
   const std::int64_t pairs = (b.k + 1) / 2;
   gemm_blocks<4>(a, row_stride_i16(b.k), b, pairs * kColumnBlock * 2, c, m,

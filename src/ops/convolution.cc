@@ -2,21 +2,19 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <memory>
 #include <numeric>
 
-#include "kernels/gemm.h"
+#include "kernels/gather_f32.h"
+#include "kernels/gemm_f32.h"
 #include "ops/activation.h"
+#include "ops/product.h"
 #include "ops/spatial.h"
 
 namespace htpipe::ops {
 namespace {
 
 using kernels::Window;
-
-/// Output rows of a product, so that small images share one sweep over the weights.
-constexpr std::int64_t kRowsPerProduct = 96;
 
 /// [(kd,)kh,kw,in,out] of [out,in,(kd,)kh,kw].
 void to_channel_last(const float* from, std::int64_t out, std::int64_t in, std::int64_t cells, float* to) {
@@ -40,16 +38,9 @@ class FloatConvolution {
  public:
   FloatConvolution(const NodeView& node, const ConvolutionShapes& shapes, ActivationRange range)
       : shapes_(shapes), range_(range), has_bias_(node.has(2)), nhwc_(is_nhwc(node.attributes)) {
-    const Window& window = shapes.window;
-    const std::int64_t width = std::max<std::int64_t>(window.out_w, 1);
-    lines_ = std::clamp<std::int64_t>(kRowsPerProduct / width, 1, std::max<std::int64_t>(window.out_lines(), 1));
-    direct_ = shapes.group == 1 && window.is_pointwise();
-    if (direct_) lines_ = window.out_lines();
-    panel_count_ = shapes.group * kernels::packed_count_f32(shapes.patch(), shapes.out_per_group());
-    patch_count_ = direct_ ? 0 : lines_ * window.out_w * shapes.patch();
-    sum_count_ = shapes.group == 1 ? 0 : lines_ * window.out_w * shapes.out_per_group();
+    group_count_ = kernels::packed_count_f32(shapes.patch(), shapes.out_per_group());
     if (const Tensor* weight = node.constants[1]) {
-      constant_ = std::make_shared<std::vector<float>>(static_cast<std::size_t>(panel_count_));
+      constant_ = std::make_shared<std::vector<float>>(static_cast<std::size_t>(shapes.group * group_count_));
       std::vector<float> turned(nhwc_ ? 0 : static_cast<std::size_t>(weight->count()));
       pack_groups(shapes_, channel_last(weight->data<float>().data(), turned.data()), constant_->data());
     }
@@ -57,24 +48,33 @@ class FloatConvolution {
 
   [[nodiscard]] std::size_t scratch_bytes() const {
     const std::int64_t weights = shapes_.patch() * shapes_.out_channels;
-    const std::int64_t packing = constant_ ? 0 : panel_count_ + (nhwc_ ? 0 : weights);
-    return static_cast<std::size_t>(patch_count_ + sum_count_ + packing) * sizeof(float);
+    if (constant_) return 0;
+    return static_cast<std::size_t>(shapes_.group * group_count_ + (nhwc_ ? 0 : weights)) * sizeof(float);
   }
 
   void run(const KernelCall& call) const {
     const Window& window = shapes_.window;
-    auto* patches = reinterpret_cast<float*>(call.scratch);
-    float* sums = patches + patch_count_;
-    const float* panels = constant_ ? constant_->data() : pack(call.in<float>(1), sums + sum_count_);
+    const float* panels = constant_ ? constant_->data() : pack(call.in<float>(1), call.scratch);
     const float* bias = has_bias_ ? call.in<float>(2) : nullptr;
-    for (std::int64_t image = 0; image < window.n; ++image) {
-      const float* in = call.in<float>(0) + image * window.in_pixels() * window.channels;
-      for (std::int64_t line = 0; line < window.out_lines(); line += lines_) {
-        const std::int64_t lines = std::min(lines_, window.out_lines() - line);
-        float* out = call.out<float>(0) + (image * window.out_lines() + line) * window.out_w * shapes_.out_channels;
-        for (std::int64_t g = 0; g < shapes_.group; ++g) product(in, line, lines, g, panels, patches, sums, out);
-        finish(bias, out, lines * window.out_w);
+    const float* in = call.in<float>(0);
+    const std::int64_t rows = window.n * window.out_pixels();
+    const std::int64_t part = shapes_.out_per_group();
+    for (std::int64_t g = 0; g < shapes_.group; ++g) {
+      const kernels::PanelsF32 weights = {shapes_.patch(), part, panels + g * group_count_};
+      const std::int64_t first = g * shapes_.in_per_group;
+      float* out = call.out<float>(0) + g * part;
+      const kernels::Epilogue epilogue = {bias != nullptr ? bias + g * part : nullptr, range_.low, range_.high};
+      if (window.is_pointwise()) {  // pixels are the rows of the product
+        share_product(call, rows, kernels::RowsF32{in + first, window.channels}, weights, out, shapes_.out_channels,
+                      epilogue);
+        continue;
       }
+      const auto patches = [&](std::int64_t row, std::int64_t count, std::int64_t step, std::int64_t steps,
+                               float* block) {
+        kernels::gather_patches(window, in, first, shapes_.in_per_group, row, count, step, steps, block,
+                                kernels::kBlockStride);
+      };
+      share_product(call, rows, patches, weights, out, shapes_.out_channels, epilogue);
     }
   }
 
@@ -85,46 +85,17 @@ class FloatConvolution {
     return turned;
   }
 
-  const float* pack(const float* weights, float* space) const {
-    pack_groups(shapes_, channel_last(weights, space + panel_count_), space);
+  const float* pack(const float* weights, std::byte* scratch) const {
+    auto* space = reinterpret_cast<float*>(scratch);
+    pack_groups(shapes_, channel_last(weights, space + shapes_.group * group_count_), space);
     return space;
-  }
-
-  void product(const float* in, std::int64_t line, std::int64_t lines, std::int64_t g, const float* panels,
-               float* patches, float* sums, float* out) const {
-    const Window& window = shapes_.window;
-    const std::int64_t rows = lines * window.out_w;
-    const std::int64_t part = shapes_.out_per_group();
-    for (std::int64_t i = 0; i < lines && !direct_; ++i) {
-      kernels::gather_row(window, in, line + i, g * shapes_.in_per_group, shapes_.in_per_group, 0.0F,
-                          patches + i * window.out_w * shapes_.patch(), shapes_.patch(), [](float x) { return x; });
-    }
-    const kernels::PanelsF32 weights = {shapes_.patch(), part,
-                                        panels + g * kernels::packed_count_f32(shapes_.patch(), part)};
-    const float* left = direct_ ? in + line * window.out_w * window.channels : patches;
-    kernels::gemm_f32(left, weights, shapes_.group == 1 ? out : sums, rows);
-    for (std::int64_t row = 0; row < rows && shapes_.group > 1; ++row) {
-      std::copy_n(sums + row * part, part, out + row * shapes_.out_channels + g * part);
-    }
-  }
-
-  void finish(const float* bias, float* out, std::int64_t rows) const {
-    for (std::int64_t row = 0; row < rows && bias != nullptr; ++row) {
-      float* target = out + row * shapes_.out_channels;
-      for (std::int64_t c = 0; c < shapes_.out_channels; ++c) target[c] += bias[c];
-    }
-    apply_activation(range_, out, rows * shapes_.out_channels);
   }
 
   ConvolutionShapes shapes_;
   ActivationRange range_;
   bool has_bias_;
   bool nhwc_;
-  bool direct_ = false;     ///< a 1x1 convolution: pixels are the rows of the product
-  std::int64_t lines_ = 1;  ///< output lines of a product
-  std::int64_t panel_count_ = 0;
-  std::int64_t patch_count_ = 0;
-  std::int64_t sum_count_ = 0;
+  std::int64_t group_count_ = 0;                  ///< floats of a group's packed weights
   std::shared_ptr<std::vector<float>> constant_;  ///< packed constant weights; null where they are computed
 };
 
@@ -176,6 +147,7 @@ Result<Kernel> convolution_kernel(const KernelRequest& request, std::size_t axes
   const FloatConvolution convolution(node, shapes, range);
   Kernel kernel;
   kernel.scratch_bytes = convolution.scratch_bytes();
+  kernel.lane_scratch_bytes = kProductScratch;
   kernel.run = [convolution](const KernelCall& call) { convolution.run(call); };
   return with_layout(node, shapes.window.out_pixels(), shapes.out_channels, std::move(kernel));
 }

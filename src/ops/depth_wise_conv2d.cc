@@ -11,6 +11,7 @@
 #include "ops/fixed_product.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
+#include "ops/window_call.h"
 
 namespace htpipe::ops {
 namespace {
@@ -82,15 +83,27 @@ void to_channel_last(const float* from, std::int64_t channels, std::int64_t cell
   }
 }
 
-/// out[c] += in[c / multiplier] * taps[c]
-void add_products(const Shapes& shapes, const float* in, const float* taps, float* out) {
-  if (shapes.multiplier == 1) {
-    for (std::int64_t c = 0; c < shapes.out_channels; ++c) out[c] += in[c] * taps[c];
-    return;
-  }
-  for (std::int64_t c = 0; c < shapes.window.channels; ++c) {
-    for (std::int64_t i = 0; i < shapes.multiplier; ++i) *out++ += in[c] * *taps++;
-  }
+/// Several outputs of each channel: as many products of one input.
+void run_multiplied(const Shapes& shapes, ActivationRange range, const float* taps, const float* bias,
+                    const KernelCall& call) {
+  const float* in = call.in<float>(0);
+  float* out = call.out<float>(0);
+  const std::int64_t channels = shapes.out_channels;
+  kernels::for_each_pixel(
+      shapes.window, [&](std::int64_t pixel) { std::fill_n(out + pixel * channels, channels, 0.0F); },
+      [&](std::int64_t pixel, std::int64_t in_pixel, std::int64_t tap) {
+        const float* source = in + in_pixel * shapes.window.channels;
+        const float* factors = taps + tap * channels;
+        float* target = out + pixel * channels;
+        for (std::int64_t c = 0; c < shapes.window.channels; ++c) {
+          for (std::int64_t i = 0; i < shapes.multiplier; ++i) *target++ += source[c] * *factors++;
+        }
+      },
+      [&](std::int64_t pixel, std::int64_t) {
+        float* target = out + pixel * channels;
+        for (std::int64_t c = 0; c < channels && bias != nullptr; ++c) target[c] += bias[c];
+      });
+  apply_activation(range, out, shapes.window.n * shapes.window.out_pixels() * channels);
 }
 
 Result<Kernel> float_kernel(const KernelRequest& request) {
@@ -115,19 +128,9 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
       to_channel_last(taps, shapes.out_channels, shapes.window.cells(), turned);
       taps = turned;
     }
-    const float* in = call.in<float>(0);
-    float* out = call.out<float>(0);
-    const std::int64_t channels = shapes.out_channels;
-    kernels::for_each_pixel(
-        shapes.window, [&](std::int64_t pixel) { std::fill_n(out + pixel * channels, channels, 0.0F); },
-        [&](std::int64_t pixel, std::int64_t in_pixel, std::int64_t tap) {
-          add_products(shapes, in + in_pixel * shapes.window.channels, taps + tap * channels, out + pixel * channels);
-        },
-        [&](std::int64_t pixel, std::int64_t) {
-          float* target = out + pixel * channels;
-          for (std::int64_t c = 0; c < channels && has_bias; ++c) target[c] += call.in<float>(2)[c];
-        });
-    apply_activation(range, out, shapes.window.n * shapes.window.out_pixels() * channels);
+    const float* bias = has_bias ? call.in<float>(2) : nullptr;
+    if (shapes.multiplier > 1) return run_multiplied(shapes, range, taps, bias, call);
+    run_window(shapes.window, kernels::WindowSum::kProducts, taps, {bias, range.low, range.high}, call);
   };
   return with_layout(node, shapes.window.out_pixels(), shapes.out_channels, std::move(kernel));
 }

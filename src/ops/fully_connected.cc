@@ -5,9 +5,10 @@
 
 #include <memory>
 
-#include "kernels/gemm.h"
+#include "kernels/gemm_f32.h"
 #include "ops/activation.h"
 #include "ops/fixed_product.h"
+#include "ops/product.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
 
@@ -55,6 +56,12 @@ void pack(const Sizes& sizes, const float* weights, float* panels) {
   kernels::pack_f32(weights, sizes.k, sizes.m, 1, sizes.k, panels);
 }
 
+const float* packed(const Sizes& sizes, const float* weights, std::byte* scratch) {
+  auto* panels = reinterpret_cast<float*>(scratch);
+  pack(sizes, weights, panels);
+  return panels;
+}
+
 Result<Kernel> float_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   HTPIPE_CHECK_OK(require_f32(node));
@@ -69,16 +76,12 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   const bool has_bias = node.has(2);
   Kernel kernel;
   kernel.scratch_bytes = constant ? 0 : panel_count * sizeof(float);
+  kernel.lane_scratch_bytes = kProductScratch;
   kernel.run = [sizes, range, constant, has_bias](const KernelCall& call) {
-    float* out = call.out<float>(0);
-    auto* panels = constant ? constant->data() : reinterpret_cast<float*>(call.scratch);
-    if (!constant) pack(sizes, call.in<float>(1), panels);
-    kernels::gemm_f32(call.in<float>(0), {sizes.k, sizes.m, panels}, out, sizes.batch);
-    for (std::int64_t row = 0; row < sizes.batch && has_bias; ++row) {
-      const float* bias = call.in<float>(2);
-      for (std::int64_t i = 0; i < sizes.m; ++i) out[row * sizes.m + i] += bias[i];
-    }
-    apply_activation(range, out, sizes.batch * sizes.m);
+    const float* panels = constant ? constant->data() : packed(sizes, call.in<float>(1), call.scratch);
+    const kernels::Epilogue epilogue = {has_bias ? call.in<float>(2) : nullptr, range.low, range.high};
+    share_product(call, sizes.batch, kernels::RowsF32{call.in<float>(0), sizes.k}, {sizes.k, sizes.m, panels},
+                  call.out<float>(0), sizes.m, epilogue);
   };
   return kernel;
 }

@@ -6,11 +6,15 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/gemm.h"
+#include "kernels/gemm_f32.h"
+#include "ops/product.h"
 #include "ops/registry.h"
 
 namespace htpipe::ops {
 namespace {
+
+/// Elements whose packing is worth a hand-over to another thread.
+constexpr std::int64_t kPackGrain = 1 << 14;
 
 /// result[i] = left[left_of[i]] (m x k, or k x m when transposed) · right[right_of[i]] (k x n, or n x k).
 struct Product {
@@ -131,6 +135,72 @@ std::int64_t joined_matrices(const Product& p) {
   return static_cast<std::int64_t>(p.left_of.size());
 }
 
+/// The panels of every matrix on the right, in the call's scratch.
+const float* pack_all(const Product& p, std::int64_t matrices, const KernelCall& call) {
+  auto* panels = reinterpret_cast<float*>(call.scratch);
+  const std::int64_t panel_count = kernels::packed_count_f32(p.k, p.n);
+  for_parts(call, matrices, kPackGrain / std::max<std::int64_t>(panel_count, 1) + 1,
+            [&](std::int64_t begin, std::int64_t end, std::byte*) {
+              for (std::int64_t i = begin; i < end; ++i) {
+                pack_right(p, call.in<float>(1), i, panels + i * panel_count);
+              }
+            });
+  return panels;
+}
+
+/// Fills blocks from a matrix [k, m].
+struct ColumnsF32 {
+  const float* data;
+  std::int64_t m;
+  void operator()(std::int64_t row, std::int64_t rows, std::int64_t step, std::int64_t steps, float* block) const {
+    for (std::int64_t k = 0; k < steps; ++k) {
+      const float* source = data + (step + k) * m + row;
+      for (std::int64_t r = 0; r < rows; ++r) block[r * kernels::kBlockStride + k] = source[r];
+    }
+  }
+};
+
+/// Shares out the rows of all products, a tile of one product being an item.
+void multiply_all(const Product& p, const float* panels, std::int64_t panel_count, std::int64_t joined,
+                  const KernelCall& call) {
+  const std::int64_t products = static_cast<std::int64_t>(p.left_of.size()) / joined;
+  const std::int64_t m = joined * p.m;
+  const auto of = [joined](const std::vector<std::int64_t>& list, std::int64_t i) {
+    return list[static_cast<std::size_t>(i * joined)];
+  };
+  if (products == 1 && !p.transpose_left) {
+    const float* left = call.in<float>(0) + of(p.left_of, 0) * p.m * p.k;
+    share_product(call, m, kernels::RowsF32{left, p.k}, {p.k, p.n, panels + of(p.right_of, 0) * panel_count},
+                  call.out<float>(0), p.n, {});
+    return;
+  }
+  const std::int64_t tiles = (m + kernels::kRowTile - 1) / kernels::kRowTile;
+  const std::int64_t macs = std::max<std::int64_t>(kernels::kRowTile * p.k * p.n, 1);
+  for_parts(call, products * tiles, kProductGrain / macs + 1,
+            [&](std::int64_t begin, std::int64_t end, std::byte* scratch) {
+              auto* block = reinterpret_cast<float*>(scratch);
+              while (begin < end) {
+                const std::int64_t i = begin / tiles;
+                const std::int64_t row = begin % tiles * kernels::kRowTile;
+                const std::int64_t stop = std::min(end, (i + 1) * tiles);
+                const std::int64_t rows = std::min(m, (stop - i * tiles) * kernels::kRowTile) - row;
+                const float* left = call.in<float>(0) + of(p.left_of, i) * p.m * p.k;
+                const kernels::PanelsF32 right = {p.k, p.n, panels + of(p.right_of, i) * panel_count};
+                float* out = call.out<float>(0) + (i * m + row) * p.n;
+                if (p.transpose_left) {
+                  const ColumnsF32 columns = {left, p.m};
+                  const auto fill = [&](std::int64_t r, std::int64_t count, std::int64_t step, std::int64_t steps,
+                                        float* to) { columns(row + r, count, step, steps, to); };
+                  kernels::gemm_f32(fill, right, 0, right.panels(), out, p.n, rows, {}, block);
+                } else {
+                  kernels::gemm_f32(kernels::RowsF32{left + row * p.k, p.k}, right, 0, right.panels(), out, p.n, rows,
+                                    {}, block);
+                }
+                begin = stop;
+              }
+            });
+}
+
 Result<Kernel> float_kernel(const KernelRequest& request) {
   HTPIPE_TRY(Product p, product_of(request.node));
   if (request.node.type(0).dtype == DType::kI64) return integer_kernel(std::move(p));
@@ -138,39 +208,22 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
     return fail(Code::kUnsupportedForm, fmt::format("no product of {}", name_of(request.node.type(0).dtype)));
   }
   const std::int64_t panel_count = kernels::packed_count_f32(p.k, p.n);
-  // A constant right-hand side is packed once, another one whenever the next matrix of it is needed.
+  const std::int64_t matrices = p.k * p.n > 0 ? request.node.type(1).count() / (p.k * p.n) : 0;
+  // Constant right-hand sides are packed once, others in every run.
   std::shared_ptr<std::vector<float>> constant;
   if (const Tensor* right = request.node.constants[1]) {
-    const std::int64_t matrices = p.k * p.n > 0 ? right->count() / (p.k * p.n) : 0;
     constant = std::make_shared<std::vector<float>>(static_cast<std::size_t>(matrices * panel_count));
     for (std::int64_t i = 0; i < matrices; ++i) {
       pack_right(p, right->data<float>().data(), i, constant->data() + i * panel_count);
     }
   }
   const std::int64_t joined = joined_matrices(p);
-  const std::int64_t turned_count = p.transpose_left ? p.m * p.k : 0;
   Kernel kernel;
-  kernel.scratch_bytes = static_cast<std::size_t>((constant ? 0 : panel_count) + turned_count) * sizeof(float);
-  kernel.run = [p = std::move(p), constant, panel_count, joined](const KernelCall& call) {
-    auto* panels = reinterpret_cast<float*>(call.scratch);
-    float* turned = panels + (constant ? 0 : panel_count);
-    std::int64_t packed = -1;
-    for (std::size_t i = 0; i < p.left_of.size(); i += static_cast<std::size_t>(joined)) {
-      const float* left = call.in<float>(0) + p.left_of[i] * p.m * p.k;
-      if (p.transpose_left) {
-        for (std::int64_t row = 0; row < p.m; ++row) {
-          for (std::int64_t k = 0; k < p.k; ++k) turned[row * p.k + k] = left[k * p.m + row];
-        }
-        left = turned;
-      }
-      if (!constant && packed != p.right_of[i]) {
-        packed = p.right_of[i];
-        pack_right(p, call.in<float>(1), packed, panels);
-      }
-      const float* right = constant ? constant->data() + p.right_of[i] * panel_count : panels;
-      kernels::gemm_f32(left, {p.k, p.n, right}, call.out<float>(0) + static_cast<std::int64_t>(i) * p.m * p.n,
-                        joined * p.m);
-    }
+  kernel.scratch_bytes = constant ? 0 : static_cast<std::size_t>(matrices * panel_count) * sizeof(float);
+  kernel.lane_scratch_bytes = kProductScratch;
+  kernel.run = [p = std::move(p), constant, panel_count, matrices, joined](const KernelCall& call) {
+    const float* panels = constant ? constant->data() : pack_all(p, matrices, call);
+    multiply_all(p, panels, panel_count, joined, call);
   };
   return kernel;
 }

@@ -3,9 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
+
+#include "ops/window_call.h"
 
 namespace htpipe::ops {
 namespace {
@@ -26,33 +27,37 @@ std::vector<std::int64_t> padded_cells(std::int64_t out, std::int64_t in, std::i
   return counts;
 }
 
-template <typename T>
-constexpr T lowest_of() {
-  if constexpr (std::numeric_limits<T>::has_infinity) return -std::numeric_limits<T>::infinity();
-  return std::numeric_limits<T>::lowest();
-}
-
 bool is_dilated(const Attributes& attributes) {
   const auto& dilation = attributes.integers("dilation");
   return std::any_of(dilation.begin(), dilation.end(), [](std::int64_t step) { return step != 1; });
 }
 
-bool is_nan(float x) { return std::isnan(x); }
-bool is_nan(std::int64_t /*x*/) { return false; }
+/// Cells inside the image along one axis, by output position.
+std::vector<std::int64_t> inside_cells(std::int64_t out, std::int64_t in, std::int64_t before, std::int64_t kernel,
+                                       std::int64_t stride, std::int64_t dilation) {
+  std::vector<std::int64_t> counts(at(out), 0);
+  for (std::int64_t i = 0; i < out; ++i) {
+    for (std::int64_t k = 0; k < kernel; ++k) {
+      const std::int64_t cell = i * stride - before + k * dilation;
+      if (cell >= 0 && cell < in) ++counts[at(i)];
+    }
+  }
+  return counts;
+}
 
-template <typename T>
-void run_max(const Window& window, const KernelCall& call) {
-  const T* in = call.in<T>(0);
-  T* out = call.out<T>(0);
+void run_integer_max(const Window& window, const KernelCall& call) {
+  const auto* in = call.in<std::int64_t>(0);
+  auto* out = call.out<std::int64_t>(0);
   const std::int64_t channels = window.channels;
   kernels::for_each_pixel(
-      window, [&](std::int64_t pixel) { std::fill_n(out + pixel * channels, channels, lowest_of<T>()); },
+      window,
+      [&](std::int64_t pixel) {
+        std::fill_n(out + pixel * channels, channels, std::numeric_limits<std::int64_t>::lowest());
+      },
       [&](std::int64_t pixel, std::int64_t in_pixel, std::int64_t) {
-        const T* source = in + in_pixel * channels;
-        T* target = out + pixel * channels;
-        for (std::int64_t c = 0; c < channels; ++c) {
-          if (source[c] > target[c] || is_nan(source[c])) target[c] = source[c];
-        }
+        const std::int64_t* source = in + in_pixel * channels;
+        std::int64_t* target = out + pixel * channels;
+        for (std::int64_t c = 0; c < channels; ++c) target[c] = std::max(target[c], source[c]);
       },
       [](std::int64_t, std::int64_t) {});
 }
@@ -129,34 +134,42 @@ Result<Kernel> max_pool_kernel(const KernelRequest& request) {
     return fail(Code::kUnsupportedForm, fmt::format("no maximum of {}", name_of(dtype)));
   }
   Kernel kernel;
-  kernel.run = [window, dtype](const KernelCall& call) {
-    dtype == DType::kF32 ? run_max<float>(window, call) : run_max<std::int64_t>(window, call);
-  };
+  if (dtype == DType::kF32) {
+    kernel.run = [window](const KernelCall& call) {
+      run_window(window, kernels::WindowSum::kMaximum, nullptr, {}, call);
+    };
+  } else {
+    kernel.run = [window](const KernelCall& call) { run_integer_max(window, call); };
+  }
   return with_layout(request.node, window.out_pixels(), window.channels, std::move(kernel));
 }
 
 Result<Kernel> mean_pool_kernel(const KernelRequest& request) {
   HTPIPE_CHECK_OK(require_f32(request.node));
-  HTPIPE_TRY(const Window window, pool_window(request.node));
+  HTPIPE_TRY(const Window w, pool_window(request.node));
   const bool count_padding = request.node.attributes.flag("count_pad_for_edges");
+  const PaddedCells padded(w, request.node.attributes);
+  const auto slices = inside_cells(w.out_d, w.in_d, w.pad_front, w.kernel_d, w.stride_d, w.dilation_d);
+  const auto rows = inside_cells(w.out_h, w.in_h, w.pad_top, w.kernel_h, w.stride_h, w.dilation_h);
+  const auto columns = inside_cells(w.out_w, w.in_w, w.pad_left, w.kernel_w, w.stride_w, w.dilation_w);
+  std::vector<float> divisors;
+  for (std::int64_t pixel = 0; pixel < w.out_pixels(); ++pixel) {
+    const std::int64_t line = pixel / w.out_w;
+    const std::int64_t cells = slices[at(line / w.out_h)] * rows[at(line % w.out_h)] * columns[at(pixel % w.out_w)];
+    divisors.push_back(static_cast<float>(count_padding ? padded(pixel) : cells));
+  }
   Kernel kernel;
-  kernel.run = [window, count_padding, padded = PaddedCells(window, request.node.attributes)](const KernelCall& call) {
-    const float* in = call.in<float>(0);
+  kernel.run = [w, divisors](const KernelCall& call) {
+    run_window(w, kernels::WindowSum::kSum, nullptr, {}, call);
     float* out = call.out<float>(0);
-    const std::int64_t channels = window.channels;
-    kernels::for_each_pixel(
-        window, [&](std::int64_t pixel) { std::fill_n(out + pixel * channels, channels, 0.0F); },
-        [&](std::int64_t pixel, std::int64_t in_pixel, std::int64_t) {
-          const float* source = in + in_pixel * channels;
-          float* target = out + pixel * channels;
-          for (std::int64_t c = 0; c < channels; ++c) target[c] += source[c];
-        },
-        [&](std::int64_t pixel, std::int64_t cells) {
-          const auto divisor = static_cast<float>(count_padding ? padded(pixel) : cells);
-          for (std::int64_t c = 0; c < channels; ++c) out[pixel * channels + c] /= divisor;
-        });
+    for (std::int64_t image = 0; image < w.n; ++image) {
+      for (const float divisor : divisors) {
+        for (std::int64_t c = 0; c < w.channels; ++c) out[c] /= divisor;
+        out += w.channels;
+      }
+    }
   };
-  return with_layout(request.node, window.out_pixels(), window.channels, std::move(kernel));
+  return with_layout(request.node, w.out_pixels(), w.channels, std::move(kernel));
 }
 
 }  // namespace htpipe::ops

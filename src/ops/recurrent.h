@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "ir/op.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm_f32.h"
 
 namespace htpipe::ops {
 

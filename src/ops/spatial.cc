@@ -215,6 +215,7 @@ Kernel with_layout(const NodeView& node, std::int64_t out_pixels, std::int64_t o
   for (const std::int64_t size : spatial_sizes(type.shape, false)) in_pixels *= size;
   const std::size_t element = size_of(type.dtype);
   Kernel wrapped;
+  wrapped.lane_scratch_bytes = kernel.lane_scratch_bytes;
   wrapped.scratch_bytes = kernel.scratch_bytes +
                           static_cast<std::size_t>(n * (in_pixels * in_channels + out_pixels * out_channels)) * element;
   wrapped.run = [=, inner = std::move(kernel)](const KernelCall& call) {

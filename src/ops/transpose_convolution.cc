@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "kernels/gemm.h"
+#include "kernels/gemm_f32.h"
 #include "kernels/window.h"
 #include "ops/activation.h"
 #include "ops/spatial.h"

@@ -8,7 +8,7 @@
 #include "base/interrupt.h"
 #include "base/io.h"
 #include "base/version.h"
-#include "kernels/gemm.h"
+#include "kernels/isa.h"
 #include "ops/registry.h"
 #include "pipeline/front_stages.h"
 #include "pipeline/registry.h"

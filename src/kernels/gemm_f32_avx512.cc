@@ -1,0 +1,1 @@
+#include "kernels/gemm_f32_impl.h"

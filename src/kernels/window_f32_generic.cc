@@ -1,0 +1,1 @@
+#include "kernels/window_f32_impl.h"
