@@ -3,11 +3,12 @@
 #include <fmt/core.h>
 
 #include <memory>
-#include <numeric>
+#include <string>
 
 #include "kernels/gather_f32.h"
 #include "kernels/gemm_f32.h"
 #include "ops/activation.h"
+#include "ops/packed.h"
 #include "ops/product.h"
 #include "ops/spatial.h"
 
@@ -40,9 +41,14 @@ class FloatConvolution {
       : shapes_(shapes), range_(range), has_bias_(node.has(2)), nhwc_(is_nhwc(node.attributes)) {
     group_count_ = kernels::packed_count_f32(shapes.patch(), shapes.out_per_group());
     if (const Tensor* weight = node.constants[1]) {
-      constant_ = std::make_shared<std::vector<float>>(static_cast<std::size_t>(shapes.group * group_count_));
-      std::vector<float> turned(nhwc_ ? 0 : static_cast<std::size_t>(weight->count()));
-      pack_groups(shapes_, channel_last(weight->data<float>().data(), turned.data()), constant_->data());
+      const std::string kind = fmt::format("convolution {} {} {} {}", nhwc_ ? "nhwc" : "nchw", shapes.group,
+                                           shapes.window.cells(), shapes.out_channels);
+      constant_ = shared_packed<std::vector<float>>(*weight, kind, [&] {
+        std::vector<float> panels(static_cast<std::size_t>(shapes_.group * group_count_));
+        std::vector<float> turned(nhwc_ ? 0 : static_cast<std::size_t>(weight->count()));
+        pack_groups(shapes_, channel_last(weight->data<float>().data(), turned.data()), panels.data());
+        return panels;
+      });
     }
   }
 
@@ -95,8 +101,8 @@ class FloatConvolution {
   ActivationRange range_;
   bool has_bias_;
   bool nhwc_;
-  std::int64_t group_count_ = 0;                  ///< floats of a group's packed weights
-  std::shared_ptr<std::vector<float>> constant_;  ///< packed constant weights; null where they are computed
+  std::int64_t group_count_ = 0;                        ///< floats of a group's packed weights
+  std::shared_ptr<const std::vector<float>> constant_;  ///< packed constant weights; null where they are computed
 };
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <vector>
 
 #include "kernels/gemm_f32.h"
 #include "ops/activation.h"
 #include "ops/fixed_product.h"
+#include "ops/packed.h"
 #include "ops/product.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
@@ -68,10 +70,13 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const Sizes sizes, sizes_of(node));
   HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
   const auto panel_count = static_cast<std::size_t>(kernels::packed_count_f32(sizes.k, sizes.m));
-  std::shared_ptr<std::vector<float>> constant;
+  std::shared_ptr<const std::vector<float>> constant;
   if (const Tensor* weight = node.constants[1]) {
-    constant = std::make_shared<std::vector<float>>(panel_count);
-    pack(sizes, weight->data<float>().data(), constant->data());
+    constant = shared_packed<std::vector<float>>(*weight, fmt::format("fully connected {}", sizes.m), [&] {
+      std::vector<float> panels(panel_count);
+      pack(sizes, weight->data<float>().data(), panels.data());
+      return panels;
+    });
   }
   const bool has_bias = node.has(2);
   Kernel kernel;

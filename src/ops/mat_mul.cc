@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/gemm_f32.h"
+#include "ops/packed.h"
 #include "ops/product.h"
 #include "ops/registry.h"
 
@@ -210,12 +212,16 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   const std::int64_t panel_count = kernels::packed_count_f32(p.k, p.n);
   const std::int64_t matrices = p.k * p.n > 0 ? request.node.type(1).count() / (p.k * p.n) : 0;
   // Constant right-hand sides are packed once, others in every run.
-  std::shared_ptr<std::vector<float>> constant;
+  std::shared_ptr<const std::vector<float>> constant;
   if (const Tensor* right = request.node.constants[1]) {
-    constant = std::make_shared<std::vector<float>>(static_cast<std::size_t>(matrices * panel_count));
-    for (std::int64_t i = 0; i < matrices; ++i) {
-      pack_right(p, right->data<float>().data(), i, constant->data() + i * panel_count);
-    }
+    const std::string kind = fmt::format("product {} {} {}", p.k, p.n, p.transpose_right);
+    constant = shared_packed<std::vector<float>>(*right, kind, [&] {
+      std::vector<float> panels(static_cast<std::size_t>(matrices * panel_count));
+      for (std::int64_t i = 0; i < matrices; ++i) {
+        pack_right(p, right->data<float>().data(), i, panels.data() + i * panel_count);
+      }
+      return panels;
+    });
   }
   const std::int64_t joined = joined_matrices(p);
   Kernel kernel;
