@@ -12,7 +12,7 @@
 #include "cli/answer.h"
 #include "cli/import_args.h"
 #include "cli/table.h"
-#include "kernels/gemm.h"
+#include "kernels/isa.h"
 #include "pipeline/engine.h"
 #include "pipeline/execute.h"
 #include "pipeline/input_file.h"
