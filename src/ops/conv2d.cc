@@ -21,10 +21,13 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   if (!is_nhwc(node.attributes)) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
   HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
   HTPIPE_TRY(const Tensor weight, nhwc_weights(node, conv2d().weight_to_nhwc));
-  if (weight.dtype() != DType::kI8) return fail(Code::kNoFixedRule, "weights need 8-bit storage");
+  if (weight.type().encoding && weight.type().encoding->per_block() && shapes.window.cells() > 1) {
+    return fail(Code::kNoFixedRule, "the emulator computes a convolution with scales per block wrong unless it is 1x1");
+  }
+  HTPIPE_TRY(const kernels::ColumnWeights columns,
+             kernels::column_weights(weight.type(), weight.bytes().data(), {shapes.out_channels, 1}));
   auto product = std::make_shared<FixedProduct>();
-  HTPIPE_TRY(*product, FixedProduct::make(request, weight.data<std::int8_t>(), shapes.patch(), shapes.out_channels,
-                                          shapes.group));
+  HTPIPE_TRY(*product, FixedProduct::make(request, columns, shapes.patch(), shapes.out_channels, shapes.group));
   Kernel kernel;
   const std::int64_t width = shapes.window.out_w;
   kernel.scratch_bytes = product->scratch_bytes(width);

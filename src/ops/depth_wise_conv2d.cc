@@ -137,12 +137,12 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
 
 kernels::ConvForm form_of(const Shapes& shapes, int htp_version, bool wide) {
   const Window& w = shapes.window;
-  if (shapes.multiplier > 1) return kernels::ConvForm::kDepthwiseExact;
+  if (shapes.multiplier > 1) return kernels::ConvForm::kExact;
   if (w.kernel_h == 1 && w.kernel_w == 1) {
-    if (wide) return kernels::ConvForm::kDepthwiseStride2;
-    if (htp_version < 73) return kernels::ConvForm::kDepthwiseExact;
+    if (wide) return kernels::ConvForm::kNoShift;
+    if (htp_version < 73) return kernels::ConvForm::kExact;
   }
-  if (w.stride_h == 2 && w.stride_w == 2) return kernels::ConvForm::kDepthwiseStride2;
+  if (w.stride_h == 2 && w.stride_w == 2) return kernels::ConvForm::kNoShift;
   return kernels::ConvForm::kStandard;
 }
 
@@ -152,15 +152,15 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   if (!is_nhwc(node.attributes)) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
   HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
   HTPIPE_TRY(const Tensor weight, nhwc_weights(node, depth_wise_conv2d().weight_to_nhwc));
-  if (weight.dtype() != DType::kI8) return fail(Code::kNoFixedRule, "weights need 8-bit storage");
+  HTPIPE_TRY(const auto columns,
+             kernels::column_weights(weight.type(), weight.bytes().data(), {shapes.out_channels, 1}));
   HTPIPE_TRY(const kernels::Grid grid, kernels::Grid::of(node.type(0)));
   HTPIPE_TRY(const std::vector<std::int32_t> bias, stored_bias(node, 2));
-  const auto taps = weight.data<std::int8_t>();
   std::vector<std::int64_t> sums(static_cast<std::size_t>(shapes.out_channels), 0);
-  for (std::size_t i = 0; i < taps.size(); ++i) sums[i % sums.size()] += taps[i];
+  for (std::size_t i = 0; i < columns.values.size(); ++i) sums[i % sums.size()] += columns.values[i];
   const float bias_scale = node.has(2) && node.type(2).encoding ? node.type(2).encoding->scale() : 1.0F;
   HTPIPE_TRY(const auto requant,
-             kernels::ConvRequant::make({node.type(0), node.type(1), *request.results[0], bias, sums, bias_scale,
+             kernels::ConvRequant::make({node.type(0), columns.scales, *request.results[0], bias, sums, bias_scale,
                                          shapes.out_channels, form_of(shapes, request.htp_version, grid.wide()),
                                          request.htp_version}));
   const DType in_dtype = node.type(0).dtype;
@@ -169,8 +169,8 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const std::int64_t centre = requant.uncentred() ? 0 : grid.zero;
   const std::int64_t padding = grid.zero - centre;
   Kernel kernel;
-  kernel.run = [=](const KernelCall& call) {
-    const std::int8_t* tap_data = weight.data<std::int8_t>().data();
+  kernel.run = [=, taps = columns.values](const KernelCall& call) {
+    const std::int16_t* tap_data = taps.data();
     std::int64_t sum = 0;
     for_each_output(
         shapes, [&] { sum = 0; },

@@ -1,4 +1,4 @@
-// Integer matrix product plus requantisation: the fixed-point core that Conv2d and FullyConnected share.
+// Integer matrix product plus requantisation: the fixed-point core that Conv2d, FullyConnected and MatMul share.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,22 @@ namespace htpipe::ops {
 
 class FixedProduct {
  public:
-  /// `weights` is row-major [k, n]; with groups, group g owns n/group columns. Operand 0 is the data, 1 the weights (for
-  /// their encoding), 2 the constant bias. Errors: no-fixed-rule.
-  static Result<FixedProduct> make(const KernelRequest& request, std::span<const std::int8_t> weights, std::int64_t k,
+  struct Request {
+    const TensorType& input;
+    const TensorType& output;
+    const kernels::ColumnWeights& weights;  ///< row-major [k, n]; with groups, group g owns n/group columns
+    std::int64_t k = 0;
+    std::int64_t n = 0;
+    std::int64_t group = 1;
+    std::span<const std::int32_t> bias;
+    float bias_scale = 1;
+    int htp_version = 73;
+    kernels::ConvForm form = kernels::ConvForm::kStandard;
+  };
+  /// Errors: no-fixed-rule.
+  static Result<FixedProduct> make(const Request& request);
+  /// The same for a node whose operand 0 is the data and whose operand 2 is a constant bias.
+  static Result<FixedProduct> make(const KernelRequest& request, const kernels::ColumnWeights& weights, std::int64_t k,
                                    std::int64_t n, std::int64_t group);
 
   /// Scratch for a row of `width` outputs.
@@ -32,7 +45,8 @@ class FixedProduct {
               std::int64_t count, int part, std::int16_t* patches) const;
 
   kernels::ConvRequant requant_;
-  std::vector<kernels::PackedI16> packed_;
+  std::vector<kernels::PackedI16> packed_;  ///< of each group
+  std::vector<kernels::PackedI16> high_;    ///< upper halves of weights with more than 8 bits; empty without
   std::int64_t k_ = 0;
   std::int64_t n_ = 0;
   std::int64_t group_ = 1;

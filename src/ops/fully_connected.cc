@@ -96,9 +96,10 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const Sizes sizes, sizes_of(node));
   HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
   HTPIPE_TRY(const Tensor weight, transposed_weights(node));
-  if (weight.dtype() != DType::kI8) return fail(Code::kNoFixedRule, "weights need 8-bit storage");
+  HTPIPE_TRY(const kernels::ColumnWeights columns,
+             kernels::column_weights(weight.type(), weight.bytes().data(), {sizes.m, 1}));
   auto product = std::make_shared<FixedProduct>();
-  HTPIPE_TRY(*product, FixedProduct::make(request, weight.data<std::int8_t>(), sizes.k, sizes.m, 1));
+  HTPIPE_TRY(*product, FixedProduct::make(request, columns, sizes.k, sizes.m, 1));
   // A batch of rows is an image of one row with a 1x1 window.
   kernels::Window window;
   window.in_w = window.out_w = sizes.batch;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/gemm_f32.h"
+#include "ops/fixed_matmul.h"
 #include "ops/packed.h"
 #include "ops/product.h"
 #include "ops/registry.h"
@@ -18,30 +19,20 @@ namespace {
 /// Elements whose packing is worth a hand-over to another thread.
 constexpr std::int64_t kPackGrain = 1 << 14;
 
-/// result[i] = left[left_of[i]] (m x k, or k x m when transposed) · right[right_of[i]] (k x n, or n x k).
-struct Product {
-  std::int64_t m = 0, k = 0, n = 0;
-  bool transpose_left = false;
-  bool transpose_right = false;
-  Shape batch;  ///< the leading axes of the result
-  std::vector<std::int64_t> left_of;
-  std::vector<std::int64_t> right_of;
-};
-
 /// Size of an axis of both operands that broadcast; -1 when they do not.
 std::int64_t broadcast(std::int64_t a, std::int64_t b) {
   if (a == b || b == 1) return a;
   return a == 1 ? b : -1;
 }
 
-Result<Product> sizes_of(const NodeView& node) {
+Result<MatrixProduct> sizes_of(const NodeView& node) {
   const Shape& a = node.type(0).shape;
   const Shape& b = node.type(1).shape;
   const auto misfit = [&] {
     return fail(Code::kShapeMismatch, fmt::format("{} times {} does not fit", to_string(a), to_string(b)));
   };
   if (a.size() < 2 || b.size() < 2) return misfit();
-  Product product;
+  MatrixProduct product;
   product.transpose_left = node.attributes.flag("transpose_in0");
   product.transpose_right = node.attributes.flag("transpose_in1");
   product.m = a[a.size() - (product.transpose_left ? 1 : 2)];
@@ -76,15 +67,15 @@ std::vector<std::int64_t> matrices_of(const Shape& operand, const Shape& batch) 
   return matrices;
 }
 
-Result<Product> product_of(const NodeView& node) {
-  HTPIPE_TRY(Product product, sizes_of(node));
+Result<MatrixProduct> product_of(const NodeView& node) {
+  HTPIPE_TRY(MatrixProduct product, sizes_of(node));
   product.left_of = matrices_of(node.type(0).shape, product.batch);
   product.right_of = matrices_of(node.type(1).shape, product.batch);
   return product;
 }
 
 Result<std::vector<TensorType>> infer(const NodeView& node) {
-  HTPIPE_TRY(const Product product, sizes_of(node));
+  HTPIPE_TRY(const MatrixProduct product, sizes_of(node));
   const TensorType& a = node.type(0);
   const TensorType& b = node.type(1);
   const bool stored = a.encoding && b.encoding;  // the chip multiplies 16-bit by 8-bit values
@@ -97,7 +88,7 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   return std::vector<TensorType>{{a.dtype, std::move(shape), std::nullopt}};
 }
 
-Result<Kernel> integer_kernel(Product product) {
+Result<Kernel> integer_kernel(MatrixProduct product) {
   Kernel kernel;
   kernel.run = [p = std::move(product)](const KernelCall& call) {
     // Unsigned, so that an overflow wraps.
@@ -122,14 +113,14 @@ Result<Kernel> integer_kernel(Product product) {
   return kernel;
 }
 
-void pack_right(const Product& p, const float* right, std::int64_t matrix, float* panels) {
+void pack_right(const MatrixProduct& p, const float* right, std::int64_t matrix, float* panels) {
   kernels::pack_f32(right + matrix * p.k * p.n, p.k, p.n, p.transpose_right ? 1 : p.n, p.transpose_right ? p.k : 1,
                     panels);
 }
 
 /// Rows that one product of matrices takes: all of them when the matrices of `left` lie one behind the other and meet
 /// the same matrix on the right.
-std::int64_t joined_matrices(const Product& p) {
+std::int64_t joined_matrices(const MatrixProduct& p) {
   if (p.transpose_left) return 1;
   for (std::size_t i = 0; i < p.left_of.size(); ++i) {
     if (p.right_of[i] != 0 || p.left_of[i] != static_cast<std::int64_t>(i)) return 1;
@@ -138,7 +129,7 @@ std::int64_t joined_matrices(const Product& p) {
 }
 
 /// The panels of every matrix on the right, in the call's scratch.
-const float* pack_all(const Product& p, std::int64_t matrices, const KernelCall& call) {
+const float* pack_all(const MatrixProduct& p, std::int64_t matrices, const KernelCall& call) {
   auto* panels = reinterpret_cast<float*>(call.scratch);
   const std::int64_t panel_count = kernels::packed_count_f32(p.k, p.n);
   for_parts(call, matrices, kPackGrain / std::max<std::int64_t>(panel_count, 1) + 1,
@@ -163,7 +154,7 @@ struct ColumnsF32 {
 };
 
 /// Shares out the rows of all products, a tile of one product being an item.
-void multiply_all(const Product& p, const float* panels, std::int64_t panel_count, std::int64_t joined,
+void multiply_all(const MatrixProduct& p, const float* panels, std::int64_t panel_count, std::int64_t joined,
                   const KernelCall& call) {
   const std::int64_t products = static_cast<std::int64_t>(p.left_of.size()) / joined;
   const std::int64_t m = joined * p.m;
@@ -204,7 +195,7 @@ void multiply_all(const Product& p, const float* panels, std::int64_t panel_coun
 }
 
 Result<Kernel> float_kernel(const KernelRequest& request) {
-  HTPIPE_TRY(Product p, product_of(request.node));
+  HTPIPE_TRY(MatrixProduct p, product_of(request.node));
   if (request.node.type(0).dtype == DType::kI64) return integer_kernel(std::move(p));
   if (request.node.type(0).dtype != DType::kF32) {
     return fail(Code::kUnsupportedForm, fmt::format("no product of {}", name_of(request.node.type(0).dtype)));
@@ -234,6 +225,11 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  HTPIPE_TRY(const MatrixProduct product, product_of(request.node));
+  return fixed_matrix_product(request, product);
+}
+
 }  // namespace
 
 const OpDef& mat_mul() {
@@ -246,6 +242,7 @@ const OpDef& mat_mul() {
                       {"transpose_in1", false, false, "swap the last two axes of in1 first"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.macs = [](const NodeView& node, std::span<const TensorType* const> results) {
       const Shape& a = node.type(0).shape;
       return results[0]->count() * a[a.size() - (node.attributes.flag("transpose_in0") ? 2 : 1)];

@@ -132,7 +132,7 @@ Result<Kernel> convolution_kernel(const KernelRequest& request, const Window& wi
   const std::int64_t weight = from.wide() ? 32 : 128;
   const std::int64_t area = window.kernel_h * window.kernel_w;
   const auto scale = static_cast<float>(1.0 / static_cast<double>(weight * area));
-  const TensorType weights{DType::kI8, {}, Encoding::per_tensor(scale, 0, 8)};
+  const kernels::WeightScales weights{{scale}};
   const std::int64_t weight_sum = weight * area;
   HTPIPE_TRY(const auto requant,
              kernels::ConvRequant::make(

@@ -23,10 +23,11 @@ std::vector<float> effective_bias(const ConvRequant::Request& request, float lar
   std::vector<float> result(static_cast<std::size_t>(request.channels), 0.0F);
   if (request.bias.empty()) return result;
   const float input_scale = request.input.encoding->scale();
-  if (!request.weight.encoding->per_channel()) {
-    const float unit = input_scale * request.weight.encoding->scale();
+  if (!request.weights.per_channel) {
+    const float unit = input_scale * request.weights.scales.front();
     for (std::size_t c = 0; c < result.size(); ++c) {
       result[c] = static_cast<float>(request.bias[c]) * request.bias_scale / unit;
+      if (!request.weights.growth.empty()) result[c] /= request.weights.growth[c];
     }
     return result;
   }
@@ -53,25 +54,28 @@ Result<ConvRequant> ConvRequant::make(const Request& request) {
   const auto supported = [](DType dtype) {
     return dtype == DType::kU8 || dtype == DType::kI8 || dtype == DType::kU16 || dtype == DType::kI16;
   };
-  if (!supported(request.input.dtype) || request.input.dtype != request.output.dtype ||
-      request.weight.dtype != DType::kI8 || !request.input.encoding || !request.weight.encoding ||
-      !request.output.encoding || request.weight.encoding->per_block()) {
-    return fail(Code::kNoFixedRule, fmt::format("no integer rule for {} x {} -> {}", name_of(request.input.dtype),
-                                                name_of(request.weight.dtype), name_of(request.output.dtype)));
+  if (!supported(request.input.dtype) || request.input.dtype != request.output.dtype || !request.input.encoding ||
+      !request.output.encoding) {
+    return fail(Code::kNoFixedRule, fmt::format("no integer rule for products of {} -> {}",
+                                                name_of(request.input.dtype), name_of(request.output.dtype)));
   }
   ConvRequant result;
   result.wide_ = size_of(request.input.dtype) == 2;
+  result.deep_ = request.weights.deep;
   result.v68_ = request.htp_version < 73;
-  result.stride2_ = request.form == ConvForm::kDepthwiseStride2;
-  result.exact_ = request.form == ConvForm::kDepthwiseExact;
+  if (result.deep_ && (!result.wide_ || result.v68_)) {
+    return fail(Code::kNoFixedRule, "16-bit weights need 16-bit activations and v73");
+  }
+  result.stride2_ = request.form == ConvForm::kNoShift;
+  result.exact_ = request.form == ConvForm::kExact;
   result.high_ = result.wide_ ? 65535 : 255;
   const bool is_signed = request.output.dtype == DType::kI8 || request.output.dtype == DType::kI16;
   result.signed_offset_ = is_signed ? (result.wide_ ? 32768 : 128) : 0;
   result.zero_ = unsigned_zero(request.output);
   const std::int64_t input_zero = unsigned_zero(request.input);
 
-  const Encoding& weight = *request.weight.encoding;
-  const float largest = *std::max_element(weight.scales.begin(), weight.scales.end());
+  const WeightScales& weights = request.weights;
+  const float largest = *std::max_element(weights.scales.begin(), weights.scales.end());
   const float input_scale = request.input.encoding->scale();
   const float output_scale = request.output.encoding->scale();
   const float product = input_scale * largest;
@@ -86,20 +90,22 @@ Result<ConvRequant> ConvRequant::make(const Request& request) {
   result.channels_.resize(static_cast<std::size_t>(request.channels));
   for (std::size_t c = 0; c < result.channels_.size(); ++c) {
     ChannelRequant& channel = result.channels_[c];
-    const float multiplier = weight.per_channel() ? (product / output_scale) * (weight.scales[c] / largest)
-                                                  : (input_scale * weight.scale()) / output_scale;
+    float multiplier = weights.per_channel ? (product / output_scale) * (weights.scales[c] / largest)
+                                           : (input_scale * weights.scales.front()) / output_scale;
+    if (!weights.growth.empty()) multiplier *= weights.growth[c];
     const double real = static_cast<double>(multiplier);
     if (!(real > 0) || real > 1e4 || real < 1e-12) {
       return fail(Code::kNoFixedRule,
                   fmt::format("output channel {}: the scale ratio {} is out of range", c, multiplier));
     }
-    channel.real_multiplier = real;
-    channel.real_bias = static_cast<double>(bias[c]);
+    channel.real_multiplier = multiplier;
+    channel.real_bias = bias[c];
     const auto zero_in_sum = static_cast<float>(result.zero_) / multiplier;
     const auto bias_with_zero = static_cast<std::int64_t>(round_half_away(bias[c] + zero_in_sum));
     const auto bias_alone = static_cast<std::int64_t>(std::trunc(bias[c]));
     if (result.wide_ && !request.weight_sums.empty()) {
-      channel.zero_term = (input_zero * request.weight_sums[c] + 128) >> 8;
+      const int dropped = result.deep_ ? 16 : 8;
+      channel.zero_term = (input_zero * request.weight_sums[c] + (std::int64_t{1} << (dropped - 1))) >> dropped;
     }
     if (result.stride2_) {
       const Mantissa scaled = mantissa(real, 15);
@@ -110,7 +116,9 @@ Result<ConvRequant> ConvRequant::make(const Request& request) {
     }
     const int log_inverse = real == std::ldexp(1.0, floor_log2(real)) ? -floor_log2(real) : -floor_log2(real) - 1;
     if (result.wide_) {
-      channel.bias = result.v68_ ? bias_with_zero >> 8 : static_cast<std::int64_t>(std::trunc(bias[c] / 256.0F));
+      channel.bias = result.deep_  ? static_cast<std::int64_t>(std::rint(bias[c] / 65536.0F))
+                     : result.v68_ ? bias_with_zero >> 8
+                                   : static_cast<std::int64_t>(std::trunc(bias[c] / 256.0F));
       channel.shift = log_inverse - 7;
       const Mantissa scaled = result.v68_ ? mantissa(real * 256.0, 11) : mantissa(std::ldexp(real, channel.shift), 22);
       channel.multiplier = scaled.value;
@@ -130,18 +138,21 @@ std::int64_t ConvRequant::apply(std::int64_t sum, std::size_t index) const {
   const ChannelRequant& channel = channels_[index];
   std::int64_t q = 0;
   if (exact_) {
-    const double real = (static_cast<double>(sum) + channel.real_bias) * channel.real_multiplier;
-    q = static_cast<std::int64_t>(std::floor(real + static_cast<double>(zero_) + 0.5));
+    const float real = (static_cast<float>(sum) + channel.real_bias) * channel.real_multiplier;
+    q = static_cast<std::int64_t>(std::rint(real + static_cast<float>(zero_)));
   } else if (stride2_) {
     const std::int64_t product = (sum + channel.bias) * channel.multiplier;
     q = shift(product + shift(1, 1 - channel.multiplier_shift), channel.multiplier_shift);
   } else if (wide_) {
-    const std::int64_t a = (sum >> 8) - channel.zero_term + channel.bias;
+    const int dropped = deep_ ? 16 : 8;
+    const std::int64_t a = (sum >> dropped) - channel.zero_term + channel.bias;
     if (v68_) {
       q = shift(a * channel.multiplier + shift(1, 1 - channel.multiplier_shift), channel.multiplier_shift);
     } else {
-      const std::int64_t limit = std::int64_t{1} << 38;
-      const std::int64_t shifted = std::clamp(shift(a * 256, channel.shift), -limit, limit);
+      // What is larger is clamped in the end whatever the multiplier.
+      const std::int64_t limit = (std::int64_t{1} << 38) >> std::max(0, -channel.shift);
+      const std::int64_t whole = a * (std::int64_t{1} << dropped);
+      const std::int64_t shifted = shift(channel.shift < 0 ? std::clamp(whole, -limit, limit) : whole, channel.shift);
       q = shift((2 * shifted + 1) * channel.multiplier + shift(1, -channel.multiplier_shift),
                 channel.multiplier_shift + 1) +
           zero_;

@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kernels/fixed/column_weights.h"
 #include "tensor/tensor.h"
 
 namespace htpipe::kernels {
 
 /// How one layer of the family is computed on the chip.
 enum class ConvForm : std::uint8_t {
-  kStandard,          ///< Conv2d, FullyConnected, MatMul, TransposeConv2d, DepthWiseConv2d with stride 1 or 3
-  kDepthwiseStride2,  ///< DepthWiseConv2d with stride 2, and 16-bit 1x1: no shift before the multiplication
-  kDepthwiseExact,    ///< 8-bit 1x1 DepthWiseConv2d on v68, and channel multipliers: high precision
+  kStandard,  ///< Conv2d, FullyConnected, MatMul, TransposeConv2d, DepthWiseConv2d with stride 1 or 3
+  kNoShift,   ///< DepthWiseConv2d with stride 2, and 16-bit 1x1: no shift before the multiplication
+  kExact,     ///< in high precision: 8-bit 1x1 DepthWiseConv2d on v68, channel multipliers, batched signed MatMul
 };
 
 /// Constants of one output channel.
@@ -24,19 +25,19 @@ struct ChannelRequant {
   int shift = 0;          ///< arithmetic shift of the sum before the multiplication
   std::int64_t multiplier = 0;
   int multiplier_shift = 0;
-  std::int64_t zero_term = 0;  ///< u16: ((zx * sum of weights + 128) >> 8)
-  double real_multiplier = 0;  ///< kDepthwiseExact
-  double real_bias = 0;
+  std::int64_t zero_term = 0;  ///< u16: (zx * sum of weights) >> 8, or >> 16 with 16-bit weights, rounded
+  float real_multiplier = 0;  ///< kExact
+  float real_bias = 0;
 };
 
 class ConvRequant {
  public:
   struct Request {
     const TensorType& input;
-    const TensorType& weight;
+    const WeightScales& weights;
     const TensorType& output;
     std::span<const std::int32_t> bias;         ///< stored bias per output channel; empty = none
-    std::span<const std::int64_t> weight_sums;  ///< sum of stored weights per output channel (u16 only)
+    std::span<const std::int64_t> weight_sums;  ///< sum of the weights per output channel (u16 only)
     float bias_scale = 0;                       ///< honoured for per-tensor weights only, as on the chip
     std::int64_t channels = 0;
     ConvForm form = ConvForm::kStandard;
@@ -53,6 +54,7 @@ class ConvRequant {
  private:
   std::vector<ChannelRequant> channels_;
   bool wide_ = false;
+  bool deep_ = false;
   bool exact_ = false;
   bool stride2_ = false;
   bool v68_ = false;
