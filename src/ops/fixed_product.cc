@@ -39,9 +39,9 @@ Result<FixedProduct> FixedProduct::make(const Request& request) {
   for (std::size_t i = 0; i < weights.size(); ++i) sums[i % sums.size()] += weights[i];
 
   FixedProduct product;
-  HTPIPE_TRY(product.requant_, kernels::ConvRequant::make({request.input, request.weights.scales, request.output,
-                                                           request.bias, sums, request.bias_scale, request.n,
-                                                           kernels::ConvForm::kStandard, request.htp_version}));
+  HTPIPE_TRY(product.requant_,
+             kernels::ConvRequant::make({request.input, request.weights.scales, request.output, request.bias, sums,
+                                         request.bias_scale, request.n, request.form, request.htp_version}));
   product.k_ = request.k;
   product.n_ = request.n;
   product.group_ = request.group;

@@ -82,7 +82,7 @@ Result<ConvRequant> ConvRequant::make(const Request& request) {
   const std::vector<float> bias = effective_bias(request, largest);
 
   // The form without shift keeps 15 bits of the factor in a shift of at most 30.
-  const float smallest = *std::min_element(weight.scales.begin(), weight.scales.end());
+  const float smallest = *std::min_element(weights.scales.begin(), weights.scales.end());
   if (static_cast<double>(input_scale) * static_cast<double>(smallest) / static_cast<double>(output_scale) <
       std::ldexp(1.0, -16)) {
     result.stride2_ = false;
