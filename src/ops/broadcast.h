@@ -3,6 +3,7 @@
 // shapes are one run, and within a run each operand either advances by one element or stays.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ops/lanes.h"
 #include "tensor/tensor.h"
 
 namespace htpipe::ops {
@@ -32,12 +34,17 @@ struct BroadcastPlan {
 /// Each operand must broadcast to `result`.
 [[nodiscard]] BroadcastPlan plan_broadcast(std::initializer_list<const Shape*> operands, const Shape& result);
 
-/// Calls body(first element of the result, first element of each operand) for every run, in order.
+/// Calls body(first element of the result, first element of each operand) for the runs from `begin` to `end`, in order.
 template <typename Body>
-void for_each_run(const BroadcastPlan& plan, Body body) {
+void for_each_run(const BroadcastPlan& plan, std::int64_t begin, std::int64_t end, Body body) {
   BroadcastPlan::Offsets from = {};
   std::vector<std::int64_t> position(plan.sizes.size(), 0);
-  for (std::int64_t run = 0; run < plan.runs; ++run) {
+  std::int64_t rest = begin;
+  for (std::size_t axis = plan.sizes.size(); axis-- > 0; rest /= plan.sizes[axis]) {
+    position[axis] = rest % plan.sizes[axis];
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] += position[axis] * plan.strides[axis][i];
+  }
+  for (std::int64_t run = begin; run < end; ++run) {
     body(run * plan.run, from);
     for (std::size_t axis = plan.sizes.size(); axis-- > 0;) {
       const BroadcastPlan::Offsets& stride = plan.strides[axis];
@@ -47,6 +54,34 @@ void for_each_run(const BroadcastPlan& plan, Body body) {
       position[axis] = 0;
     }
   }
+}
+
+/// The same for every run.
+template <typename Body>
+void for_each_run(const BroadcastPlan& plan, Body body) {
+  for_each_run(plan, 0, plan.runs, body);
+}
+
+/// Calls body(first element of the result, first element of each operand, elements) for runs or parts of runs, shared
+/// out among the threads of a call.
+template <typename Body>
+void share_runs(const KernelCall& call, const BroadcastPlan& plan, Body body) {
+  constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a hand-over to another thread
+  if (plan.run < kGrain) {
+    for_parts(call, plan.runs, kGrain / std::max<std::int64_t>(plan.run, 1) + 1,
+              [&](std::int64_t begin, std::int64_t end, std::byte*) {
+                for_each_run(plan, begin, end,
+                             [&](std::int64_t to, const BroadcastPlan::Offsets& from) { body(to, from, plan.run); });
+              });
+    return;
+  }
+  for_each_run(plan, [&](std::int64_t to, const BroadcastPlan::Offsets& from) {
+    for_parts(call, plan.run, kGrain, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      BroadcastPlan::Offsets first = from;
+      for (std::size_t i = 0; i < first.size(); ++i) first[i] += plan.repeats[i] ? 0 : begin;
+      body(to + begin, first, end - begin);
+    });
+  });
 }
 
 /// out = function(a, b) for every element. Each kind of run has its own loop, so that the compiler can vectorise it.

@@ -6,10 +6,13 @@
 #include <array>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/fixed/elementwise.h"
+#include "kernels/vector_math.h"
 #include "ops/activation.h"
 #include "ops/binary_operations.h"
 #include "ops/registry.h"
@@ -83,6 +86,31 @@ Kernel power_kernel(int exponent, std::int64_t count) {
   return kernel;
 }
 
+/// The operations that have a vector kernel.
+std::optional<kernels::Binary32> vector_operation(std::string_view name) {
+  using Row = std::pair<std::string_view, kernels::Binary32>;
+  static constexpr Row kRows[] = {
+      {"add", kernels::Binary32::kAdd},           {"subtract", kernels::Binary32::kSubtract},
+      {"multiply", kernels::Binary32::kMultiply}, {"divide", kernels::Binary32::kDivide},
+      {"maximum", kernels::Binary32::kMaximum},   {"minimum", kernels::Binary32::kMinimum}};
+  for (const Row& row : kRows) {
+    if (row.first == name) return row.second;
+  }
+  return std::nullopt;
+}
+
+Kernel vector_kernel(kernels::Binary32 operation, const BroadcastPlan& plan, ActivationRange range) {
+  Kernel kernel;
+  kernel.run = [=](const KernelCall& call) {
+    share_runs(call, plan, [&](std::int64_t to, const BroadcastPlan::Offsets& from, std::int64_t count) {
+      kernels::vector_math().binary({operation, call.in<float>(0) + from[0], call.in<float>(1) + from[1],
+                                     plan.repeats[0], plan.repeats[1], call.out<float>(0) + to, count, range.low,
+                                     range.high});
+    });
+  };
+  return kernel;
+}
+
 Result<Kernel> plain_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   const TensorType& type = node.type(0);
@@ -96,6 +124,9 @@ Result<Kernel> plain_kernel(const KernelRequest& request) {
   const bool clamps = request.results[0]->dtype == DType::kF32;
   if (const int exponent = whole_exponent(node); exponent != 0 && clamps && shape == type.shape) {
     return with_activation(range, element_count(shape), power_kernel(exponent, element_count(shape)));
+  }
+  if (const auto vector = vector_operation(name); vector && type.dtype == DType::kF32) {
+    return vector_kernel(*vector, plan_broadcast({&type.shape, &node.type(1).shape}, shape), range);
   }
   Kernel kernel;
   kernel.run = [loop, plan = plan_broadcast({&type.shape, &node.type(1).shape}, shape)](const KernelCall& call) {

@@ -6,10 +6,13 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/fixed/elementwise.h"
+#include "ops/map_call.h"
 #include "ops/registry.h"
 
 namespace htpipe::ops {
@@ -23,7 +26,8 @@ const std::vector<std::pair<std::string_view, std::uint32_t>>& numbers() {
   return table;
 }
 
-// Functions that only choose are exact in float; the others are computed in double and rounded once.
+// Functions that only choose are exact in float; the others are computed in double and rounded once, but for those that
+// have a vector kernel (kernels/vector_math.h).
 // Every one passes NaN on.
 struct Relu {
   static constexpr bool kExactInFloat = true;
@@ -123,21 +127,34 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   return std::vector<TensorType>{{type.dtype, type.shape, std::nullopt}};
 }
 
+constexpr std::int64_t kGrain = 1 << 13;  ///< elements that are worth a hand-over to another thread
+
 template <typename T, typename Function>
 Kernel loop(Function function, std::int64_t count) {
   Kernel kernel;
   kernel.run = [function, count](const KernelCall& call) {
-    const T* in = call.in<T>(0);
-    T* out = call.out<T>(0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if constexpr (Function::kExactInFloat) {
-        out[i] = function(in[i]);
-      } else {
-        out[i] = static_cast<T>(function(static_cast<double>(in[i])));
+    for_parts(call, count, kGrain, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      const T* in = call.in<T>(0);
+      T* out = call.out<T>(0);
+      for (std::int64_t i = begin; i < end; ++i) {
+        if constexpr (Function::kExactInFloat) {
+          out[i] = function(in[i]);
+        } else {
+          out[i] = static_cast<T>(function(static_cast<double>(in[i])));
+        }
       }
-    }
+    });
   };
   return kernel;
+}
+
+/// The operations that have a vector kernel.
+std::optional<kernels::Unary32> vector_function(std::string_view operation) {
+  if (operation == "sigmoid") return kernels::Unary32::kSigmoid;
+  if (operation == "tanh") return kernels::Unary32::kTanh;
+  if (operation == "gelu") return kernels::Unary32::kGelu;
+  if (operation == "gelu_tanh") return kernels::Unary32::kGeluTanh;
+  return std::nullopt;
 }
 
 Result<Kernel> plain_kernel(const KernelRequest& request) {
@@ -148,8 +165,9 @@ Result<Kernel> plain_kernel(const KernelRequest& request) {
   if (type.dtype != DType::kF32) {
     return fail(Code::kUnsupportedForm, fmt::format("no {} of {}", operation, name_of(type.dtype)));
   }
+  if (const auto function = vector_function(operation)) return map_kernel(*function, count);
   return with_function(request.node.attributes,
-                       [count](auto function) -> Result<Kernel> { return loop<float>(function, count); });
+                       [count](auto each) -> Result<Kernel> { return loop<float>(each, count); });
 }
 
 Result<Kernel> fixed_kernel(const KernelRequest& request) {

@@ -27,26 +27,33 @@ Kernel select(const BroadcastPlan& plan) {
   Kernel kernel;
   kernel.run = [plan](const KernelCall& call) {
     // An operand that repeats advances by 0; the others by 1.
-    const std::int64_t c = plan.repeats[0] ? 0 : 1;
-    const std::int64_t a = plan.repeats[1] ? 0 : 1;
-    const std::int64_t b = plan.repeats[2] ? 0 : 1;
-    for_each_run(plan, [&](std::int64_t to, const BroadcastPlan::Offsets& from) {
+    share_runs(call, plan, [&](std::int64_t to, const BroadcastPlan::Offsets& from, std::int64_t count) {
       const std::uint8_t* condition = call.in<std::uint8_t>(0) + from[0];
       const Element* x = call.in<Element>(1) + from[1];
       const Element* y = call.in<Element>(2) + from[2];
       Element* out = call.out<Element>(0) + to;
-      if (c + a + b == 3) {
-        for (std::int64_t i = 0; i < plan.run; ++i) {
-          const Element yes = x[i];
-          const Element no = y[i];
-          out[i] = condition[i] != 0 ? yes : no;
+      if (plan.repeats[0]) {
+        const Element* taken = *condition != 0 ? x : y;
+        const bool same = plan.repeats[*condition != 0 ? 1 : 2];
+        for (std::int64_t i = 0; i < count; ++i) out[i] = taken[same ? 0 : i];
+        return;
+      }
+      // Each kind of run has its own loop, so that the compiler can vectorise it.
+      const auto loop = [&](auto yes, auto no) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          const Element first = yes(i);
+          const Element second = no(i);
+          out[i] = condition[i] != 0 ? first : second;
         }
+      };
+      const auto each_x = [x](std::int64_t i) { return x[i]; };
+      const auto each_y = [y](std::int64_t i) { return y[i]; };
+      const auto same_x = [value = *x](std::int64_t) { return value; };
+      const auto same_y = [value = *y](std::int64_t) { return value; };
+      if (plan.repeats[1]) {
+        plan.repeats[2] ? loop(same_x, same_y) : loop(same_x, each_y);
       } else {
-        for (std::int64_t i = 0; i < plan.run; ++i) {
-          const Element yes = x[i * a];
-          const Element no = y[i * b];
-          out[i] = condition[i * c] != 0 ? yes : no;
-        }
+        plan.repeats[2] ? loop(each_x, same_y) : loop(each_x, each_y);
       }
     });
   };

@@ -1,12 +1,13 @@
 // ElementWiseUnary: functions of one operand. Source: QNN operator ElementWiseUnary (operation numbers of QnnOpDef).
 // What the C library computes is computed in double and rounded once: its float functions differ in the last bit
-// between machines.
+// between machines. exp and erf have vector kernels of their own (kernels/vector_math.h).
 #include <fmt/core.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "ops/map_call.h"
 #include "ops/registry.h"
 
 namespace htpipe::ops {
@@ -153,8 +154,17 @@ Result<Kernel> plain_kernel(const KernelRequest& request) {
   const Operation* operation = find_operation(name);
   const Operation::Loop loop = operation != nullptr && known ? loop_for(*operation, type) : nullptr;
   if (loop == nullptr) return fail(Code::kUnsupportedForm, fmt::format("no {} of {}", name, name_of(type.dtype)));
+  if (type.dtype == DType::kF32 && name == "exp") return map_kernel(kernels::Unary32::kExp, type.count());
+  if (type.dtype == DType::kF32 && name == "erf") return map_kernel(kernels::Unary32::kErf, type.count());
   Kernel kernel;
-  kernel.run = [loop, count = type.count()](const KernelCall& call) { loop(call.operands[0], call.results[0], count); };
+  kernel.run = [loop, count = type.count(), in_size = size_of(type.dtype),
+                out_size = size_of(request.results[0]->dtype)](const KernelCall& call) {
+    constexpr std::int64_t kGrain = 1 << 13;  // elements that are worth a hand-over to another thread
+    for_parts(call, count, kGrain, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      const auto first = static_cast<std::size_t>(begin);
+      loop(call.in<std::byte>(0) + first * in_size, call.out<std::byte>(0) + first * out_size, end - begin);
+    });
+  };
   return kernel;
 }
 

@@ -2,9 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
+
+#include "kernels/vector_math.h"
+#include "ops/lanes.h"
 
 namespace htpipe::ops {
 namespace {
@@ -120,6 +124,29 @@ double mean_square(const float* data, const std::vector<std::int64_t>& members) 
   for (const std::int64_t member : members)
     sum += static_cast<double>(data[member]) * static_cast<double>(data[member]);
   return sum / static_cast<double>(members.size());
+}
+
+bool trailing(const std::vector<bool>& inside) {
+  const auto first = std::find(inside.begin(), inside.end(), true);
+  return std::all_of(first, inside.end(), [](bool in) { return in; });
+}
+
+Kernel norm_rows_kernel(const NodeView& node, const std::vector<bool>& inside, bool centred) {
+  std::int64_t count = 1;
+  std::int64_t rows = 1;
+  for (std::size_t axis = 0; axis < inside.size(); ++axis) (inside[axis] ? count : rows) *= node.type(0).shape[axis];
+  if (count == 0) rows = 0;
+  const auto epsilon = static_cast<double>(node.attributes.real("epsilon"));
+  Kernel kernel;
+  kernel.run = [=, has_gamma = node.has(1), has_beta = node.has(2)](const KernelCall& call) {
+    constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a hand-over to another thread
+    for_parts(call, rows, kGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      kernels::vector_math().norm({call.in<float>(0) + begin * count, call.out<float>(0) + begin * count, end - begin,
+                                   count, has_gamma ? call.in<float>(1) : nullptr,
+                                   has_beta ? call.in<float>(2) : nullptr, epsilon, centred});
+    });
+  };
+  return kernel;
 }
 
 Result<Kernel> channel_norm_kernel(const KernelRequest& request, const ChannelSizes& sizes, std::int64_t group) {

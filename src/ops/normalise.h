@@ -1,5 +1,6 @@
 // What the normalising operators share: which elements belong together, their moments, gamma and beta.
-// Invariant: sums run in double precision and in one order, so results do not depend on threads or vector width.
+// Invariant: sums run in one order, in double precision or as kernels/vector_math.h says, so results do not depend on
+// threads or vector width.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,11 @@ struct Moments {
 [[nodiscard]] Moments moments(const float* data, const std::vector<std::int64_t>& members);
 /// Mean of the squares.
 [[nodiscard]] double mean_square(const float* data, const std::vector<std::int64_t>& members);
+
+/// True when the set is made of the last axes, so that groups are rows.
+[[nodiscard]] bool trailing(const std::vector<bool>& inside);
+/// LayerNorm over the trailing axes `inside`, or RmsNorm (not centred): attribute epsilon, optional gamma and beta.
+[[nodiscard]] Kernel norm_rows_kernel(const NodeView& node, const std::vector<bool>& inside, bool centred);
 
 /// GroupNorm and InstanceNorm: `group` groups of channels, each normalised over its channels and all pixels of an image.
 Result<Kernel> channel_norm_kernel(const KernelRequest& request, const ChannelSizes& sizes, std::int64_t group);

@@ -21,6 +21,7 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
 Result<Kernel> float_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const std::vector<bool> inside, axis_set(node));
+  if (trailing(inside)) return norm_rows_kernel(node, inside, false);
   Kernel kernel;
   kernel.run = [groups = groups_of(node.type(0).shape, inside), has_gamma = node.has(1), has_beta = node.has(2),
                 epsilon = static_cast<double>(node.attributes.real("epsilon"))](const KernelCall& call) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/vector_math.h"
+#include "ops/lanes.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 
@@ -14,6 +16,22 @@ namespace htpipe::ops {
 namespace {
 
 Result<Kernel> float_kernel(const KernelRequest& request) { return softmax_kernel(request, false); }
+
+/// Softmax along the last axis.
+Kernel rows_kernel(const NodeView& node) {
+  const Shape& shape = node.type(0).shape;
+  const std::int64_t count = shape.back();
+  const std::int64_t rows = count > 0 ? element_count(shape) / count : 0;
+  Kernel kernel;
+  kernel.run = [rows, count, beta = node.attributes.real("beta")](const KernelCall& call) {
+    constexpr std::int64_t kGrain = 1 << 13;  // elements that are worth a hand-over to another thread
+    for_parts(call, rows, kGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      kernels::vector_math().softmax(
+          {call.in<float>(0) + begin * count, call.out<float>(0) + begin * count, end - begin, count, beta});
+    });
+  };
+  return kernel;
+}
 
 }  // namespace
 
@@ -33,12 +51,14 @@ Result<std::vector<TensorType>> infer_softmax(const NodeView& node) {
 Result<Kernel> softmax_kernel(const KernelRequest& request, bool logarithm) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const std::size_t axis, axis_of(node));
-  std::vector<bool> inside(node.type(0).shape.size(), false);
+  const Shape& shape = node.type(0).shape;
+  if (axis + 1 == shape.size() && !logarithm) return rows_kernel(node);
+  std::vector<bool> inside(shape.size(), false);
   inside[axis] = true;
   Kernel kernel;
-  kernel.run = [groups = groups_of(node.type(0).shape, inside),
-                beta = static_cast<double>(node.attributes.real("beta")), logarithm](const KernelCall& call) {
-    for (const std::int64_t base : groups.bases) {
+  kernel.run = [groups = groups_of(shape, inside), beta = static_cast<double>(node.attributes.real("beta")),
+                logarithm](const KernelCall& call) {
+    const auto group = [&](std::int64_t base) {
       const float* in = call.in<float>(0) + base;
       float* out = call.out<float>(0) + base;
       double largest = -std::numeric_limits<double>::infinity();
@@ -55,7 +75,11 @@ Result<Kernel> softmax_kernel(const KernelRequest& request, bool logarithm) {
         out[m] = static_cast<float>(logarithm ? beta * static_cast<double>(in[m]) - shift
                                               : static_cast<double>(out[m]) / sum);
       }
-    }
+    };
+    for_parts(call, static_cast<std::int64_t>(groups.bases.size()), 64,
+              [&](std::int64_t begin, std::int64_t end, std::byte*) {
+                for (std::int64_t g = begin; g < end; ++g) group(groups.bases[static_cast<std::size_t>(g)]);
+              });
   };
   return kernel;
 }

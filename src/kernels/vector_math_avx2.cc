@@ -1,0 +1,1 @@
+#include "kernels/vector_math_impl.h"
