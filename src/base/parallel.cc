@@ -47,7 +47,18 @@ class Loop {
   std::exception_ptr failure_;
 };
 
-/// Threads that wait for loops. A loop has them all to itself.
+/// Looks at `changed` for some ten microseconds: a thread that sleeps takes longer than that to wake up, and the loops of
+/// one execution follow each other closely.
+template <typename Changed>
+void look(Changed changed) {
+  for (int i = 0; i < 2000 && !changed(); ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+}
+
+/// Threads that wait for loops. A loop has them all to itself; whoever comes when its items are taken is not waited for.
 class Pool {
  public:
   explicit Pool(int helpers) : process_(getpid()) {
@@ -75,27 +86,32 @@ class Pool {
       const std::lock_guard lock(mutex_);
       loop_ = &loop;
       wanted_ = workers - 1;
-      running_ = wanted_;
       ++round_;
     }
     start_.notify_all();
     loop.work(0);
+    {
+      const std::lock_guard lock(mutex_);
+      loop_ = nullptr;  // nobody joins any more
+    }
+    look([this] { return running_ == 0; });
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return running_ == 0; });
-    loop_ = nullptr;
     return true;
   }
 
  private:
   void serve(int worker) {
     std::uint64_t seen = 0;
-    std::unique_lock lock(mutex_);
     while (true) {
+      look([&] { return round_ != seen; });
+      std::unique_lock lock(mutex_);
       start_.wait(lock, [&] { return ended_ || round_ != seen; });
       if (ended_) return;
       seen = round_;
-      if (worker > wanted_) continue;
+      if (loop_ == nullptr || worker > wanted_) continue;
       Loop* loop = loop_;
+      ++running_;
       lock.unlock();
       loop->work(worker);
       lock.lock();
@@ -105,13 +121,13 @@ class Pool {
 
   pid_t process_;
   std::mutex owner_;
-  std::mutex mutex_;
+  std::mutex mutex_;  ///< of all that follows; what is atomic may be looked at without it
   std::condition_variable start_;
   std::condition_variable done_;
   Loop* loop_ = nullptr;
   int wanted_ = 0;
-  int running_ = 0;
-  std::uint64_t round_ = 0;
+  std::atomic<int> running_ = 0;  ///< helpers at work on the loop
+  std::atomic<std::uint64_t> round_ = 0;
   bool ended_ = false;
   std::vector<std::jthread> threads_;
 };

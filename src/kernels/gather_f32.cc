@@ -57,12 +57,29 @@ float* gather_line(const Window& w, const float* line, std::int64_t x, std::int6
   return out;
 }
 
+/// Whole patches of short lines inside the image: each line is copied as kRun floats, of which the next line overwrites
+/// what is too much. Returns false where that would reach over the image or the row.
+template <std::int64_t kRun>
+bool copy_short_lines(const Window& w, const float* source, const float* end, float* out, const float* out_end) {
+  const std::int64_t length = w.kernel_w * w.channels;
+  const std::int64_t line = w.dilation_h * w.in_w * w.channels;
+  if (source + (w.kernel_h - 1) * line + kRun > end || out + (w.kernel_h - 1) * length + kRun > out_end) return false;
+  for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+    std::memcpy(out + kh * length, source + kh * line, kRun * sizeof(float));
+  }
+  return true;
+}
+
 }  // namespace
 
 void gather_patches(const Window& w, const float* in, std::int64_t first, std::int64_t count, std::int64_t row,
                     std::int64_t rows, std::int64_t step, std::int64_t steps, float* out, std::int64_t stride) {
   const std::int64_t length = w.kernel_w * count;
   if (length == 0 || steps == 0) return;
+  // Images of few channels have short lines, for which the general way has too many questions to ask.
+  const bool is_short = length <= 32 && w.kernel_d == 1 && w.dilation_w == 1 && count == w.channels && step == 0 &&
+                        steps == length * w.kernel_h;
+  const float* end = in + w.n * w.in_pixels() * w.channels;
   std::int64_t column = row % w.out_w;
   std::int64_t line = row / w.out_w;
   for (std::int64_t r = 0; r < rows; ++r, out += stride) {
@@ -70,6 +87,18 @@ void gather_patches(const Window& w, const float* in, std::int64_t first, std::i
     const std::int64_t out_slice = line % w.out_lines() / w.out_h;
     const std::int64_t out_row = line % w.out_h;
     const std::int64_t x = w.column_of(column, 0);
+    if (++column == w.out_w) {
+      column = 0;
+      ++line;
+    }
+    const std::int64_t top = w.row_of(out_row, 0);
+    if (is_short && w.inside(top, x) && w.inside(w.row_of(out_row, w.kernel_h - 1), x + w.kernel_w - 1)) {
+      const float* source = image + (top * w.in_w + x) * w.channels;
+      if (length <= 16 ? copy_short_lines<16>(w, source, end, out, out + stride)
+                       : copy_short_lines<32>(w, source, end, out, out + stride)) {
+        continue;
+      }
+    }
     float* target = out;
     for (std::int64_t k = step / length; k * length < step + steps; ++k) {
       const Part part = {std::max(step - k * length, std::int64_t{0}), std::min(step + steps - k * length, length)};
@@ -81,10 +110,6 @@ void gather_patches(const Window& w, const float* in, std::int64_t first, std::i
         clear(target, part.end - part.begin);
         target += part.end - part.begin;
       }
-    }
-    if (++column == w.out_w) {
-      column = 0;
-      ++line;
     }
   }
 }

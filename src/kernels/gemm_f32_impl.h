@@ -21,6 +21,9 @@ inline constexpr int kTileRows = 2;
 constexpr int panels_for(int /*rows*/) { return 1; }
 #endif
 
+/// Steps by which panels are fetched ahead: they come from far away, and the hardware stops at every page.
+inline constexpr std::int64_t kAhead = 64;
+
 template <int kPanels>
 HTPIPE_INLINE void load_sums(const float* c, std::int64_t columns, Vec* sums) {
   for (int p = 0; p < kPanels; ++p, columns -= kWidth) {
@@ -58,7 +61,10 @@ void tile(const BlockProduct& product, const float* a, const float* w, float* c,
   const std::int64_t steps = product.steps;
   for (std::int64_t k = 0; k < steps; ++k) {
     Vec panel[kPanels];
-    for (int p = 0; p < kPanels; ++p) panel[p] = Vec::load(w + p * stride + k * kWidth);
+    for (int p = 0; p < kPanels; ++p) {
+      panel[p] = Vec::load(w + p * stride + k * kWidth);
+      __builtin_prefetch(w + p * stride + (k + kAhead) * kWidth);
+    }
     for (int r = 0; r < kRows; ++r) {
       const Vec x = Vec::set(a[r * kBlockStride + k]);
       for (int p = 0; p < kPanels; ++p) sum[r][p] = fma(x, panel[p], sum[r][p]);
