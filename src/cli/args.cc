@@ -76,6 +76,9 @@ void add_exec(CLI::App& app, Verbs& verbs, Arguments& arguments) {
                    "Write intermediate values into trace.npz too: all, or those named; may be repeated")
       ->expected(0, 1)
       ->take_all();
+  exec->add_option("--compare", arguments.compare,
+                   "Compare every value with this engine's instead of writing them: htp (with --engine fixed or fp16)")
+      ->check(CLI::IsMember({"htp"}));
   exec->add_flag("--native", arguments.native, "Write stored integers and float16 as they are, not as float32");
   exec->add_flag("--no-optimize", arguments.no_optimize, "Execute a float model as it was imported");
   add_import_options(exec, arguments);

@@ -12,7 +12,9 @@
 #include "cli/answer.h"
 #include "cli/import_args.h"
 #include "cli/table.h"
+#include "export/qnn_lowering.h"
 #include "kernels/isa.h"
+#include "pipeline/compare.h"
 #include "pipeline/engine.h"
 #include "pipeline/execute.h"
 #include "pipeline/input_file.h"
@@ -120,6 +122,68 @@ Result<InputFile> inputs_of(const Arguments& arguments, const std::vector<Port>&
   return nothing;
 }
 
+/// A graph on our engine and on the emulator.
+Result<Answer> compare(const Arguments& arguments, LoadedModel model, Engine engine, const Target* target) {
+  if (engine != Engine::kFixed && engine != Engine::kFp16) {
+    return fail(Error(Code::kUsage, "--compare htp is for --engine fixed and fp16").with_hint("Give one of them."));
+  }
+  if (target == nullptr) {
+    return fail(Error(Code::kUsage, "the engine htp needs to know the chip").with_hint("Give --target."));
+  }
+  std::vector<std::string> notes = std::move(model.warnings);
+  qnn::GraphSpec spec;
+  if (model.spec) {
+    spec = std::move(*model.spec);
+  } else {
+    HTPIPE_TRY(Graph graph, std::move(model).graph());
+    HTPIPE_TRY(const std::vector<std::string> more, prepare_for(graph, engine, target));
+    notes.insert(notes.end(), more.begin(), more.end());
+    HTPIPE_TRY(spec, lower_to_qnn(graph));
+  }
+  Ready ports;
+  take_ports(spec, ports);
+  HTPIPE_TRY(const InputFile inputs, inputs_of(arguments, ports.inputs));
+  qnn::VendorOptions options;
+  options.cancelled = interrupted;
+  HTPIPE_TRY(const qnn::Vendor vendor, qnn::Vendor::find(options));
+  HTPIPE_TRY(const EngineAgreement agreement, compare_engines(vendor, spec, *target, inputs.samples));
+
+  Answer answer;
+  Json& json = *answer.json;
+  json["model"] = arguments.subject;
+  json["engine"] = name_of(engine);
+  json["compared_with"] = "htp";
+  json["target"] = target->id;
+  json["notes"] = notes;
+  json.update(to_json(agreement));
+  if (!arguments.output.empty()) {
+    const fs::path file = arguments.output / "compare.json";
+    HTPIPE_CHECK_OK(write_json(file, json));
+    answer.brief = file.string() + "\n";
+  }
+  for (const std::string& note : notes) answer.text += fmt::format("Note: {}\n", note);
+  Table table({"value", "operator", "type", "compared>", "equal>", "max steps>", "cosine>"});
+  const auto share = [](const accuracy::StepAgreement& steps) {
+    return fmt::format(
+        "{:.4f} %",
+        steps.compared == 0 ? 100.0 : 100.0 * static_cast<double>(steps.equal) / static_cast<double>(steps.compared));
+  };
+  for (const ValueAgreement& item : agreement.values) {
+    table.add({item.value, item.op, std::string(name_of(item.type.dtype)) + to_string(item.type.shape),
+               grouped(item.reals.count()), item.steps.compared == 0 ? "" : share(item.steps),
+               item.steps.compared == 0 ? "" : grouped(item.steps.max_steps),
+               fmt::format("{:.6f}", item.reals.cosine())});
+  }
+  const accuracy::StepAgreement total = agreement.total();
+  answer.text += table.text();
+  answer.text += fmt::format(
+      "{} samples on {} and on the emulator of {}: {} of {} stored values equal ({}), at most {} "
+      "steps apart\n",
+      agreement.samples, name_of(engine), target->id, grouped(total.equal), grouped(total.compared), share(total),
+      total.max_steps);
+  return answer;
+}
+
 std::string milliseconds(double ms) { return ms < 10 ? fmt::format("{:.3f} ms", ms) : fmt::format("{:.1f} ms", ms); }
 
 }  // namespace
@@ -137,6 +201,7 @@ Result<Answer> exec(const Arguments& arguments) {
   const Target* chip = target ? &*target : nullptr;
   HTPIPE_TRY(const ImportOptions options, import_options(arguments));
   HTPIPE_TRY(LoadedModel model, load_model(arguments.subject, options));
+  if (!arguments.compare.empty()) return compare(arguments, std::move(model), engine, chip);
   const double imported = now_ms();
   HTPIPE_TRY(const Ready ready, make_ready(std::move(model), engine, chip, arguments));
   HTPIPE_TRY(const InputFile inputs, inputs_of(arguments, ready.inputs));
@@ -175,7 +240,9 @@ Result<Answer> exec(const Arguments& arguments) {
     HTPIPE_TRY(times, execute_on_chip(ready.graph ? &*ready.graph : nullptr, arguments.subject, *chip, ready.inputs,
                                       outputs, inputs.samples, wanted));
   } else {
-    HTPIPE_TRY(times, execute_ours(*ready.graph, chip == nullptr ? 0 : chip->htp_version, inputs.samples, wanted));
+    // Real numbers are the same on every chip: Quantize and Dequantize follow the standard there.
+    const int htp_version = engine == Engine::kFixed ? chip->htp_version : 0;
+    HTPIPE_TRY(times, execute_ours(*ready.graph, htp_version, inputs.samples, wanted));
   }
   HTPIPE_CHECK_OK(sink->finish());
   if (trace_sink) HTPIPE_CHECK_OK(trace_sink->finish());

@@ -9,6 +9,7 @@
 #include "cli/import_args.h"
 #include "cli/info.h"
 #include "cli/table.h"
+#include "exec/memory_plan.h"
 #include "import/pt2/import.h"
 #include "ir/text.h"
 #include "passes/driver.h"
@@ -86,6 +87,22 @@ void describe_graph(const Graph& graph, Answer& answer) {
   answer.text += fmt::format("Graph: {} nodes, {} multiply-adds, {} of constants\n", graph.nodes().size(),
                              grouped(macs), human_bytes(constant_bytes));
   answer.text += fmt::format("Operators: {}\n", counts_text(ops));
+}
+
+/// What an execution takes besides the weights: the plan of the graph as the float engine runs it.
+void describe_memory(const Graph& graph, Answer& answer) {
+  Graph executed = graph.clone();
+  // A graph that a pass fails on is planned as it is; running it will tell.
+  if (!run_passes(executed)) executed = graph.clone();
+  const MemoryPlan plan = plan_memory(executed);
+  const double ratio =
+      plan.live_bytes == 0 ? 1.0 : static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.live_bytes);
+  (*answer.json)["memory"] = {{"activation_bytes", plan.arena_bytes},
+                              {"lower_bound_bytes", plan.live_bytes},
+                              {"ratio", ratio},
+                              {"weight_bytes", (*answer.json)["constant_bytes"]}};
+  answer.text += fmt::format("Activations: {} in one block, {:.2f} x the lower bound of {}\n",
+                             human_bytes(plan.arena_bytes), ratio, human_bytes(plan.live_bytes));
 }
 
 void describe_coverage(const Coverage& coverage, Answer& answer, Json& list) {
@@ -196,6 +213,7 @@ Result<Answer> info_model(const Arguments& arguments, ModelFormat format) {
     (*answer.json)["layers"] = to_json(layers);
   } else {
     describe_graph(*graph, answer);
+    describe_memory(*graph, answer);
     HTPIPE_CHECK_OK(add_coverage(*graph, arguments, answer));
   }
   answer.brief = answer.text;

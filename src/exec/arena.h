@@ -19,7 +19,8 @@ struct ArenaPlan {
   std::size_t live_bytes = 0;  ///< largest sum alive at one step: no plan can be smaller
 };
 
-/// Greedy by size: the largest value first, each at the lowest offset that is free during its life.
+/// Greedy: value after value at the lowest offset that is free during its life, the largest first; where that loses
+/// memory, other orders too. Deterministic.
 [[nodiscard]] ArenaPlan plan_arena(const std::vector<Lifetime>& values);
 
 }  // namespace htpipe

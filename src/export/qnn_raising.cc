@@ -120,7 +120,18 @@ Result<Attributes> raise_attributes(const OpDef& def, const qnn::OpSpec& op, con
   if (def.attribute("to") != nullptr) attributes.set("to", std::string(name_of(result.dtype)));
   const AttributeSpec* shape = def.attribute("shape");
   if (shape != nullptr && shape->required) attributes.set("shape", result.shape);
+  const auto lowered = [&table](std::string_view name) {
+    return std::any_of(table.begin(), table.end(), [name](const ParamLowering& p) { return p.attribute == name; });
+  };
+  const AttributeSpec* axis = def.attribute("axis");
+  if (axis != nullptr && axis->required && !lowered("axis")) {  // QNN has the last one only
+    attributes.set("axis", static_cast<std::int64_t>(result.shape.size()) - 1);
+  }
   if (def.layout == Layout::kSpatial) attributes.set("data_layout", std::string("nhwc"));
+  const AttributeSpec* sizes = def.attribute("sizes");
+  if (def.layout == Layout::kSpatial && sizes != nullptr && sizes->required && result.shape.size() > 2) {
+    attributes.set("sizes", std::vector<std::int64_t>(result.shape.begin() + 1, result.shape.end() - 1));
+  }
   return attributes;
 }
 

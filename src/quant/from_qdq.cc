@@ -53,6 +53,80 @@ Stored strip(Graph& graph) {
   return stored;
 }
 
+// ---- products with weights ------------------------------------------------------------------------------------------
+
+/// The stored integers behind a weight: a constant with an encoding, dequantised and moved.
+std::optional<Tensor> stored_constant(const Value* value) {
+  if (value->is_constant()) return has_encoding(value) ? std::optional(value->constant) : std::nullopt;
+  const Node* node = value->producer;
+  if (node == nullptr) return std::nullopt;
+  if (node->is("Dequantize")) return stored_constant(node->operands[0]);
+  if (node->is("Transpose")) {
+    auto tensor = stored_constant(node->operands[0]);
+    if (tensor) tensor = transpose(*tensor, node->attributes.integers("perm"));
+    return tensor;
+  }
+  if (node->is("Reshape")) {
+    auto tensor = stored_constant(node->operands[0]);
+    if (!tensor || !tensor->type().encoding->per_tensor()) return std::nullopt;
+    TensorType type = tensor->type();
+    type.shape = value->type.shape;
+    return tensor->with_type(std::move(type));
+  }
+  return std::nullopt;
+}
+
+/// The Add behind a product that gives it a bias and sees it alone; null where there is none.
+Node* bias_behind(const Graph& graph, const Node& product, const Stored& stored) {
+  const Value* result = product.results[0];
+  if (result->users.size() != 1 || graph.is_output(result) || stored.count(result->name) != 0) return nullptr;
+  Node* add = result->users[0];
+  if (!add->is("ElementWiseBinary") || add->attributes.text("operation") != "add") return nullptr;
+  if (add->attributes.text("activation") != "none" && add->attributes.text("activation") != "relu") return nullptr;
+  const Value* other = add->operands[add->operands[0] == result ? 1 : 0];
+  const Shape& shape = other->type.shape;
+  const bool vector = shape.size() == 1 && shape[0] == result->type.shape.back();
+  return vector && (other->is_constant() || stored_constant(other)) ? add : nullptr;
+}
+
+/// A product with a stored matrix of weights, whose result is not stored before its bias is added or whose weights have
+/// a scale per channel, is a FullyConnected: what the chip has for it.
+Status join_products(Graph& graph, const Stored& stored) {
+  std::vector<Node*> products;
+  for (Node* node : passes::node_list(graph)) {
+    if (node->is("MatMul") && !node->attributes.flag("transpose_in0")) products.push_back(node);
+  }
+  for (Node* node : products) {
+    Value* weight = node->operands[1];
+    if (weight->type.shape.size() != 2 || node->operands[0]->type.shape.size() < 2) continue;
+    const auto integers = stored_constant(weight);
+    if (!integers) continue;
+    Node* add = bias_behind(graph, *node, stored);
+    if (add == nullptr && integers->type().encoding->per_tensor()) continue;
+    Node* last = add != nullptr ? add : node;
+    Value* bias = add == nullptr ? nullptr : add->operands[add->operands[0] == node->result() ? 1 : 0];
+    if (!node->attributes.flag("transpose_in1")) {
+      HTPIPE_TRY(Node * turned, graph.add_node("Transpose", weight->name + "_turned",
+                                               {{"perm", std::vector<std::int64_t>{1, 0}}}, {weight}, {}, last));
+      weight = turned->result();
+    }
+    Attributes attributes;
+    if (add != nullptr) attributes.set("activation", add->attributes.text("activation"));
+    HTPIPE_TRY(Node * made, graph.add_node("FullyConnected", last->name(), attributes,
+                                           {node->operands[0], weight, bias}, last->source, last));
+    if (made->result()->type.shape != last->result()->type.shape) {  // the chip joins the axes in front
+      HTPIPE_TRY(made, graph.add_node("Reshape", last->name(), {{"shape", last->result()->type.shape}},
+                                      {made->result()}, last->source, last));
+    }
+    const std::string name = last->name();
+    graph.replace_uses(last->result(), made->result());
+    graph.erase(last);
+    if (last != node) graph.erase(node);
+    graph.rename(made->result(), name);
+  }
+  return {};
+}
+
 // ---- building the stored graph --------------------------------------------------------------------------------------
 
 class Builder {
@@ -106,31 +180,13 @@ class Builder {
     return type;
   }
 
-  /// The stored integers behind a weight: a constant with an encoding, dequantised and moved.
-  static std::optional<Tensor> stored_constant(const Value* value) {
-    if (value->is_constant()) return has_encoding(value) ? std::optional(value->constant) : std::nullopt;
-    const Node* node = value->producer;
-    if (node == nullptr) return std::nullopt;
-    if (node->is("Dequantize")) return stored_constant(node->operands[0]);
-    if (node->is("Transpose")) {
-      auto tensor = stored_constant(node->operands[0]);
-      if (tensor) tensor = transpose(*tensor, node->attributes.integers("perm"));
-      return tensor;
-    }
-    if (node->is("Reshape")) {
-      auto tensor = stored_constant(node->operands[0]);
-      if (!tensor || !tensor->type().encoding->per_tensor()) return std::nullopt;
-      TensorType type = tensor->type();
-      type.shape = value->type.shape;
-      return tensor->with_type(std::move(type));
-    }
-    return std::nullopt;
-  }
-
   /// The value in the new graph with its own type: dequantised where only integers are there.
   Result<Value*> plain(const Value* value) {
     if (const auto at = plain_.find(value); at != plain_.end()) return at->second;
     if (value->is_constant()) return plain_[value] = graph_.add_constant(value->name, value->constant);
+    if (const auto stored = stored_constant(value)) {
+      return plain_[value] = graph_.add_constant(value->name, Tensor::from<float>(value->type, to_floats(*stored)));
+    }
     HTPIPE_TRY(Node * node,
                graph_.add_node("Dequantize", value->name, {{"to", std::string("f32")}}, {integers_.at(value)}));
     return plain_[value] = node->result();
@@ -316,10 +372,6 @@ class Builder {
         operands.push_back(nullptr);
         continue;
       }
-      if (plain_.count(operand) == 0 && integers_.count(operand) == 0 && !operand->is_constant()) {
-        // A weight that was to be resolved: what makes it is needed after all.
-        HTPIPE_CHECK_OK(add_as_it_is(*operand->producer));
-      }
       HTPIPE_TRY(Value * value, plain(operand));
       operands.push_back(value);
     }
@@ -378,6 +430,7 @@ Result<StoredGraph> from_qdq(Graph graph) {
   before.order = {"remove_dead_code", "fold_constants remove_identities", "fuse_activation"};
   HTPIPE_CHECK_OK(run_passes(graph, before));
   const Stored stored = strip(graph);
+  HTPIPE_CHECK_OK(join_products(graph, stored));
   PassOptions after;
   after.order = {"to_channel_last", "cancel_transposes fold_transpose remove_identities fold_constants",
                  "remove_dead_code"};
