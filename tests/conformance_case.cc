@@ -255,6 +255,9 @@ std::vector<Tensor> inputs_of(const Graph& graph, const quant::Ranges& ranges, s
       case DType::kF16:
         for (std::uint16_t& x : tensor.mutable_data<std::uint16_t>()) x = to_f16(real());
         break;
+      case DType::kBool:
+        for (std::byte& x : tensor.mutable_data<std::byte>()) x = static_cast<std::byte>(random.bits() >> 31U);
+        break;
       default:
         for (std::byte& x : tensor.mutable_data<std::byte>()) x = static_cast<std::byte>(random.bits() >> 24U);
         break;

@@ -70,7 +70,8 @@ std::vector<Tensor> random_inputs(const Graph& graph, unsigned seed) {
         x = static_cast<float>(static_cast<double>(generator()) / 1073741824.0 - 2.0);
       }
     } else {
-      for (std::byte& x : tensor.mutable_data<std::byte>()) x = static_cast<std::byte>(generator() & 63U);
+      const unsigned mask = input->type.dtype == DType::kBool ? 1U : 63U;
+      for (std::byte& x : tensor.mutable_data<std::byte>()) x = static_cast<std::byte>(generator() & mask);
     }
     inputs.push_back(std::move(tensor));
   }

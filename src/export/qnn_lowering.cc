@@ -94,7 +94,10 @@ class Lowerer {
     } else if (graph_.is_output(&value)) {
       role = qnn::TensorRole::kOutput;
     }
-    spec_.tensors.push_back({value.name, role, value.type, value.constant});
+    // QNN has no rank 0.
+    TensorType type = value.type;
+    if (type.shape.empty()) type.shape = {1};
+    spec_.tensors.push_back({value.name, role, type, value.is_constant() ? value.constant.with_type(type) : Tensor()});
   }
 
   Status add(const Node& node) {

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "ops/registry.h"
+#include "ops/stored.h"
 #include "ops/to_attribute.h"
 #include "tensor/dtype.h"
 
@@ -139,6 +140,28 @@ Result<Kernel> plain_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+/// From plain numbers to stored ones that mean themselves: the chip clamps and knows no scale.
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const TensorType& from = request.node.type(0);
+  const TensorType& to = *request.results[0];
+  const bool plain = !from.encoding && (from.dtype == DType::kI32 || from.dtype == DType::kBool);
+  const bool itself = to.encoding && to.encoding->per_tensor() && to.encoding->scale() == 1.0F &&
+                      to.encoding->zero_point() == 0 && (to.dtype == DType::kU8 || to.dtype == DType::kU16);
+  if (!plain || !itself) {
+    return fail(Code::kNoFixedRule, fmt::format("Cast from {} to {}", to_string(from), to_string(to)));
+  }
+  const std::int64_t high = highest(to.dtype);
+  Kernel kernel;
+  kernel.run = [from = from.dtype, to = to.dtype, count = to.count(), high](const KernelCall& call) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t number = from == DType::kBool ? static_cast<std::int64_t>(call.in<std::uint8_t>(0)[i] != 0)
+                                                       : load_stored(call.operands[0], from, i);
+      save_stored(call.results[0], to, i, std::clamp<std::int64_t>(number, 0, high));
+    }
+  };
+  return kernel;
+}
+
 }  // namespace
 
 const OpDef& cast() {
@@ -150,6 +173,7 @@ const OpDef& cast() {
     def.attributes = {to_attribute()};
     def.infer = infer;
     def.float_kernel = plain_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.any_dtype = true;
     def.layout = Layout::kElementwise;
     def.lowering = {"Cast"};

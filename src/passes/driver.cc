@@ -133,11 +133,12 @@ const std::vector<std::string>& default_order() {
   static const std::vector<std::string> order = {
       "remove_dead_code",
       "fold_constants remove_identities",
-      "fold_pad",
+      "simplify_masks fuse_l2_norm fold_pad",
       "fold_batchnorm fuse_activation",
       "to_channel_last",
       // What stood between a producer and its activation or Batchnorm may be gone now.
       "cancel_transposes fold_transpose remove_identities fold_constants fold_batchnorm fuse_activation",
+      "flatten_linear",
       "remove_dead_code",
   };
   return order;

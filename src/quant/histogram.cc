@@ -42,6 +42,18 @@ void Histogram::grow(float low, float high) {
 }
 
 void Histogram::add(std::span<const float> values) {
+  const auto bounded = [](float value) { return std::fabs(value) < kInfinite; };
+  if (std::all_of(values.begin(), values.end(), bounded)) return add_bounded(values);
+  std::vector<float> rest;
+  for (const float value : values) {
+    if (bounded(value)) rest.push_back(value);
+    below_ = below_ || value <= -kInfinite;
+    above_ = above_ || value >= kInfinite;
+  }
+  add_bounded(rest);
+}
+
+void Histogram::add_bounded(std::span<const float> values) {
   if (values.empty()) return;
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   const float new_min = total_ == 0 ? *low : std::min(min_, *low);

@@ -13,6 +13,9 @@ class Histogram {
  public:
   static constexpr std::int64_t kBins = 2048;
 
+  /// Magnitudes from here on stand for infinity, as in a mask of -1e30: they set no range.
+  static constexpr float kInfinite = 1e9F;
+
   /// Adds finite values.
   void add(std::span<const float> values);
 
@@ -20,6 +23,9 @@ class Histogram {
   [[nodiscard]] std::int64_t total() const { return total_; }
   [[nodiscard]] float min() const { return min_; }
   [[nodiscard]] float max() const { return max_; }
+  /// Whether values were left out because they stand for an infinity.
+  [[nodiscard]] bool reaches_below() const { return below_; }
+  [[nodiscard]] bool reaches_above() const { return above_; }
   /// Width of a bin, a power of two.
   [[nodiscard]] double width() const;
   /// Index of the first bin in counts(): it covers [first_bin() * width(), (first_bin() + 1) * width()).
@@ -27,6 +33,7 @@ class Histogram {
   [[nodiscard]] const std::vector<std::int64_t>& counts() const { return counts_; }
 
  private:
+  void add_bounded(std::span<const float> values);
   void grow(float low, float high);
   int exponent_ = 0;  ///< width = 2^exponent_
   std::int64_t first_ = 0;
@@ -34,6 +41,8 @@ class Histogram {
   std::int64_t total_ = 0;
   float min_ = 0;
   float max_ = 0;
+  bool below_ = false;
+  bool above_ = false;
 };
 
 }  // namespace htpipe::quant

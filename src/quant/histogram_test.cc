@@ -83,10 +83,9 @@ TEST(Histogram, OrderAndPortionsDoNotMatter) {
 }
 
 TEST(Histogram, ExtremeValues) {
-  for (const std::vector<float>& values :
-       {std::vector<float>{0}, std::vector<float>{5, 5, 5}, std::vector<float>{-1e-38F, 1e-38F},
-        std::vector<float>{-3e38F, 3e38F, 0}, std::vector<float>{1e30F, 1.0000001e30F},
-        std::vector<float>{1e-40F, -1, 0}}) {
+  for (const std::vector<float>& values : {std::vector<float>{0}, std::vector<float>{5, 5, 5},
+                                           std::vector<float>{-1e-38F, 1e-38F}, std::vector<float>{-9e8F, 9e8F, 0},
+                                           std::vector<float>{9e8F, 9.0000006e8F}, std::vector<float>{1e-40F, -1, 0}}) {
     Histogram histogram;
     histogram.add(values);
     expect_counts_of(histogram, values);
@@ -97,6 +96,17 @@ TEST(Histogram, ExtremeValues) {
   Histogram empty;
   empty.add({});
   EXPECT_TRUE(empty.empty());
+}
+
+TEST(Histogram, LeavesInfinitiesOfMasksOut) {
+  Histogram histogram;
+  histogram.add(std::vector<float>{-1e30F, 1, 2, -3});
+  histogram.add(std::vector<float>{-3e38F});
+  EXPECT_EQ(histogram.total(), 3);
+  EXPECT_EQ(histogram.min(), -3);
+  EXPECT_EQ(histogram.max(), 2);
+  EXPECT_TRUE(histogram.reaches_below());
+  EXPECT_FALSE(histogram.reaches_above());
 }
 
 }  // namespace

@@ -21,6 +21,29 @@ struct Key {
 
 int bits_of(Precision precision) { return precision == Precision::kInt16 ? 16 : 8; }
 
+/// The chip has no integers of 64 bits.
+DType narrow(DType dtype) { return dtype == DType::kI64 ? DType::kI32 : dtype; }
+
+Result<Tensor> narrow(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kI64) return tensor;
+  Tensor result({DType::kI32, tensor.shape(), std::nullopt});
+  const auto to = result.mutable_data<std::int32_t>();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::int64_t value = tensor.data<std::int64_t>()[i];
+    to[i] = static_cast<std::int32_t>(value);
+    if (to[i] != value) return fail(Code::kUnsupportedForm, fmt::format("{} does not fit 32 bits", value));
+  }
+  return result;
+}
+
+/// Whether a constant holds values that stand for an infinity.
+bool has_infinite(const Value& value) {
+  if (!value.is_constant() || !is_float(value.type.dtype)) return false;
+  Histogram histogram;
+  histogram.add(to_floats(value.constant));
+  return histogram.reaches_below() || histogram.reaches_above();
+}
+
 class Quantizer {
  public:
   Quantizer(const Graph& source, const Ranges& ranges, const QuantizeOptions& options)
@@ -33,6 +56,7 @@ class Quantizer {
       if (is_float(type.dtype)) {
         HTPIPE_TRY(type, type_of(*input, precision, "none"));
       }
+      type.dtype = narrow(type.dtype);
       bind(input, precision, graph_.add_input(input->name, type));
     }
     for (const auto& node : source_.nodes()) {
@@ -80,14 +104,14 @@ class Quantizer {
   /// The value in the precision wanted, converted when it is made in another.
   Result<Value*> at(const Value* value, Precision wanted, const Node& user) {
     if (!is_float(value->type.dtype)) {  // indices and masks stay what they are
-      if (value->is_constant()) return graph_.add_constant(value->name, value->constant);
-      return made_.at({value, own_.at(value->name)});
+      if (!value->is_constant()) return made_.at({value, own_.at(value->name)});
+      HTPIPE_TRY(const Tensor constant, narrow(value->constant));
+      return graph_.add_constant(value->name, constant);
     }
     if (value->is_constant()) return constant_data(*value, wanted);
     if (const auto found = made_.find({value, wanted}); found != made_.end()) return found->second;
     const Precision own = own_.at(value->name);
     Value* from = made_.at({value, own});
-    if (!is_float(value->type.dtype)) return from;
     const std::string_view to = htpipe::name_of(storage_of(wanted));
     const std::string_view op = wanted == Precision::kFp16 ? "Dequantize"
                                 : own == Precision::kFp16  ? "Quantize"
@@ -109,7 +133,6 @@ class Quantizer {
 
   /// A constant data operand (not a weight), by its own range.
   Result<Value*> constant_data(const Value& value, Precision precision) {
-    if (!is_float(value.type.dtype)) return graph_.add_constant(value.name, value.constant);
     TensorType type{storage_of(precision), value.type.shape, std::nullopt};
     if (precision != Precision::kFp16) {
       Histogram histogram;
@@ -121,7 +144,44 @@ class Quantizer {
     return graph_.add_constant(value.name, store_as(value.constant, type));
   }
 
+  /// A Cast from integers: stored numbers that mean themselves. Between integers of the chip it changes nothing.
+  Status add_cast(const Node& node) {
+    const Value* result = node.result();
+    const Value* operand = node.operands[0];
+    const Precision precision = precision_of(node.name());
+    if (is_float(operand->type.dtype)) {
+      if (!is_float(result->type.dtype)) {
+        return fail(Code::kUnsupportedForm, "a quantised value cannot become an integer on the chip");
+      }
+      // Numbers of another width are the same numbers.
+      own_[result->name] = own_.at(operand->name);
+      made_[{result, own_.at(operand->name)}] = made_.at({operand, own_.at(operand->name)});
+      return {};
+    }
+    HTPIPE_TRY(Value * from, at(operand, precision, node));
+    const bool to_float = is_float(result->type.dtype);
+    const DType to = to_float ? storage_of(precision) : narrow(result->type.dtype);
+    if (to == from->type.dtype && !source_.is_output(result)) {
+      bind(result, precision, from);
+      return {};
+    }
+    HTPIPE_TRY(Node * made,
+               graph_.add_node("Cast", node.name(), {{"to", std::string(htpipe::name_of(to))}}, {from}, node.source));
+    if (to_float && precision != Precision::kFp16) {
+      const auto at = ranges_.find(result->name);
+      const int bits = bits_of(precision);
+      if (at != ranges_.end() && (at->second.low < 0 || at->second.high > std::ldexp(1.0F, bits) - 1)) {
+        return fail(Code::kUnsupportedForm,
+                    fmt::format("integers from {} to {} do not fit {} bits", at->second.low, at->second.high, bits));
+      }
+      made->result()->type.encoding = Encoding::per_tensor(1.0F, 0, bits);
+    }
+    bind(result, precision, made->result());
+    return {};
+  }
+
   Status add(const Node& node) {
+    if (node.is("Cast")) return add_cast(node);
     const bool copies = node.op->result_encoding == ResultEncoding::kSameAsInput;
     // What copies stays in the precision of its operand; a constant has none of its own.
     const bool follows = copies && !node.operands[0]->is_constant();
@@ -132,6 +192,14 @@ class Quantizer {
     };
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (node.operands[i] == nullptr || role(i) != Role::kData) continue;
+      if (precision != Precision::kFp16 && !copies && has_infinite(*node.operands[i])) {
+        // The end of the result's range stands for it.
+        HTPIPE_TRY(const TensorType type, type_of(*node.result(), precision, "none"));
+        const Tensor& constant = node.operands[i]->constant;
+        operands[i] = graph_.add_constant(node.operands[i]->name,
+                                          store_as(constant, {type.dtype, constant.shape(), type.encoding}));
+        continue;
+      }
       HTPIPE_TRY(operands[i], at(node.operands[i], precision, node));
     }
     HTPIPE_CHECK_OK(add_parameters(node, precision, operands));
@@ -178,18 +246,23 @@ class Quantizer {
     if (!node.op->weight_to_nhwc.empty() && node.attributes.text("data_layout") != "nhwc") {
       return fail(Code::kUnsupportedForm, "only channel-last data can be quantised; run the pass to_channel_last");
     }
-    const Encoding& input = *operands[0]->type.encoding;
-    float least_scale = 0;
-    if (node.op->weight_channel_axis >= 0) {
-      HTPIPE_TRY(const TensorType result, type_of(*node.result(), precision, activation_of(node.result())));
-      if (result.encoding) least_scale = least_weight_scale(input, *result.encoding);
-    }
-    const Parameters parameters =
-        quantize_parameters(weight_value->constant, bias_value != nullptr ? bias_value->constant : Tensor(),
-                            node.op->weight_channel_axis, input.scale(), options_.weight_bits, least_scale);
+    HTPIPE_TRY(const Parameters parameters,
+               integer_parameters(node, *operands[0]->type.encoding, weight_value->constant,
+                                  bias_value != nullptr ? bias_value->constant : Tensor()));
     operands[weight] = graph_.add_constant(weight_value->name, parameters.weight);
     if (bias_value != nullptr) operands[bias] = graph_.add_constant(bias_value->name, parameters.bias);
     return {};
+  }
+
+  Result<Parameters> integer_parameters(const Node& node, const Encoding& input, const Tensor& weight,
+                                        const Tensor& bias) {
+    // Without channels they are the factors of a normalisation.
+    if (node.op->weight_channel_axis < 0) return quantize_vectors(weight, bias, input.scale());
+    HTPIPE_TRY(const TensorType result,
+               type_of(*node.result(), precision_of(node.name()), activation_of(node.result())));
+    const float least_scale = result.encoding ? least_weight_scale(input, *result.encoding) : 0.0F;
+    return quantize_parameters(weight, bias, node.op->weight_channel_axis, input.scale(), options_.weight_bits,
+                               least_scale);
   }
 
   const Graph& source_;

@@ -75,6 +75,19 @@ Range mse_range(const Histogram& histogram, int bits) {
   return best;
 }
 
+Range bounded_range(const Histogram& histogram, RangeMethod method, double percentile, int bits) {
+  if (histogram.empty()) return {};
+  switch (method) {
+    case RangeMethod::kPercentile:
+      return with_zero(percentile_range(histogram, percentile));
+    case RangeMethod::kMse:
+      return with_zero(mse_range(histogram, bits));
+    case RangeMethod::kMinMax:
+      break;
+  }
+  return with_zero({histogram.min(), histogram.max()});
+}
+
 }  // namespace
 
 Result<RangeMethod> parse_range_method(std::string_view text) {
@@ -86,16 +99,11 @@ Result<RangeMethod> parse_range_method(std::string_view text) {
 }
 
 Range choose_range(const Histogram& histogram, RangeMethod method, double percentile, int bits) {
-  if (histogram.empty()) return {};
-  switch (method) {
-    case RangeMethod::kPercentile:
-      return with_zero(percentile_range(histogram, percentile));
-    case RangeMethod::kMse:
-      return with_zero(mse_range(histogram, bits));
-    case RangeMethod::kMinMax:
-      break;
-  }
-  return with_zero({histogram.min(), histogram.max()});
+  const Range range = bounded_range(histogram, method, percentile, bits);
+  // What stands for an infinity gets the bound, so far away that its exponential counts for nothing.
+  constexpr float kFarAway = 10.0F;
+  return {histogram.reaches_below() ? range.low - kFarAway : range.low,
+          histogram.reaches_above() ? range.high + kFarAway : range.high};
 }
 
 Encoding asymmetric_encoding(Range range, int bits) {

@@ -22,7 +22,8 @@ struct Range {
   float high = 0;
 };
 
-/// Range of a value for `bits`-bit asymmetric storage; contains 0.
+/// Range of a value for `bits`-bit asymmetric storage; contains 0. Where the histogram left infinities out, it ends far
+/// enough behind the others for a softmax.
 [[nodiscard]] Range choose_range(const Histogram& histogram, RangeMethod method, double percentile, int bits);
 
 /// Asymmetric per-tensor encoding of an unsigned type of `bits` bits for a range that contains 0. A range without

@@ -131,5 +131,16 @@ TEST(ParseRangeMethod, KnownNames) {
   EXPECT_EQ(parse_range_method("entropy").error().code, Code::kConfigType);
 }
 
+TEST(ChooseRange, MasksEndFarEnoughBehindForASoftmax) {
+  Histogram histogram;
+  histogram.add(std::vector<float>{-1e30F, 4, -2});
+  for (const RangeMethod method : {RangeMethod::kMinMax, RangeMethod::kPercentile, RangeMethod::kMse}) {
+    const Range range = choose_range(histogram, method, 100, 8);
+    EXPECT_LT(std::exp(range.low + 2), 1.0 / 510) << "more than half a step of the result";
+    EXPECT_GT(range.low, -20);
+    EXPECT_LE(range.high, 4);
+  }
+}
+
 }  // namespace
 }  // namespace htpipe::quant

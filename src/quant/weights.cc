@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/check.h"
+#include "quant/histogram.h"
 #include "quant/quantize.h"
+#include "quant/range.h"
 
 namespace htpipe::quant {
 namespace {
@@ -72,9 +75,33 @@ Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int cha
   return result;
 }
 
+Parameters quantize_vectors(const Tensor& weight, const Tensor& bias, float input_scale) {
+  const auto range_of = [](const Tensor& tensor) {
+    Histogram histogram;
+    histogram.add(to_floats(tensor));
+    return choose_range(histogram, RangeMethod::kMinMax, 100, 8);
+  };
+  Parameters result;
+  result.weight = store_as(weight, {DType::kU8, weight.shape(), asymmetric_encoding(range_of(weight), 8)});
+  if (bias.empty()) return result;
+  const Range range = range_of(bias);
+  const float least = std::max(range.high, -range.low) / static_cast<float>(kLargestBias);
+  const float scale = std::max(input_scale * result.weight.type().encoding->scale(), least);
+  result.bias = store_as(bias, {DType::kI32, bias.shape(), Encoding::per_tensor(scale, 0, 32)});
+  return result;
+}
+
 Tensor store_as(const Tensor& real, const TensorType& type) {
-  const std::vector<float> values = to_floats(real);
   Tensor stored(type);
+  if (!is_float(type.dtype) && !type.encoding) {  // indices and masks
+    if (type.dtype == real.dtype()) return real;
+    HTPIPE_CHECK(real.dtype() == DType::kI64 && type.dtype == DType::kI32, "plain integers of another type");
+    const auto numbers = real.data<std::int64_t>();
+    std::transform(numbers.begin(), numbers.end(), stored.mutable_data<std::int32_t>().begin(),
+                   [](std::int64_t number) { return static_cast<std::int32_t>(number); });
+    return stored;
+  }
+  const std::vector<float> values = to_floats(real);
   if (type.dtype == DType::kF32) {
     std::copy(values.begin(), values.end(), stored.mutable_data<float>().begin());
     return stored;

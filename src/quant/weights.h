@@ -6,8 +6,8 @@
 namespace htpipe::quant {
 
 struct Parameters {
-  Tensor weight;  ///< s8, symmetric, per channel along the axis asked for (per tensor when it is -1)
-  Tensor bias;    ///< s32 with scale = input scale * weight scale; empty when there is none
+  Tensor weight;
+  Tensor bias;  ///< s32 with scale = input scale * weight scale; empty when there is none
 };
 
 /// The smallest scale of a weight's channel for which the chip's arithmetic is that of all others: below, v68 overflows,
@@ -19,5 +19,9 @@ struct Parameters {
 /// scale that brings it back.
 [[nodiscard]] Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis,
                                              float input_scale, int bits, float least_scale = 0);
+
+/// The factors and offsets of a normalisation: u8 and s32 per tensor. The chip takes no symmetric factors in 8 bits, and
+/// no factors of 16 bits on v68.
+[[nodiscard]] Parameters quantize_vectors(const Tensor& weight, const Tensor& bias, float input_scale);
 
 }  // namespace htpipe::quant

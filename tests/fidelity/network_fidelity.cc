@@ -266,6 +266,9 @@ class Report {
     options.dims.insert(request_.dims.begin(), request_.dims.end());
     HTPIPE_TRY(ImportedModel model, import_model(request_.model, options));
     HTPIPE_CHECK_OK(run_passes(model.graph));
+    if (!request_.text.empty()) {  // what is left when the rest fails
+      HTPIPE_CHECK_OK(write_file_atomic(request_.text, print(model.graph)));
+    }
     lap("passes");
     HTPIPE_TRY(const std::vector<NamedTensor> arrays, read_npz(request_.samples));
     HTPIPE_TRY(const SampleSource calibration, source_of(model.graph, arrays, 0, request_.calibrate));

@@ -190,8 +190,9 @@ def minilm(folder: Path) -> Path:
             mask = attention_mask[:, :, None].to(states.dtype)
             return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=1)
 
-    example = torch.ones(1, MINILM_WORDS, dtype=torch.long)
-    return export(Embedding(), (example, example), folder / "model.pt2")
+    # Two tensors: an export takes one that is given twice for one input.
+    words, mask = torch.full((1, MINILM_WORDS), 7), torch.ones(1, MINILM_WORDS, dtype=torch.long)
+    return export(Embedding(), (words, mask), folder / "model.pt2")
 
 
 def sentences(count: int) -> Samples:

@@ -156,6 +156,8 @@ Binary multiply(const Grid& a, const Grid& b, const Grid& out) {
     };
   }
   int s = std::min(22, 14 - floor_log2(ratio));
+  // A factor of 1, 2, 4 … keeps one bit more.
+  if (ratio >= 1 && ratio == std::ldexp(1.0, floor_log2(ratio))) ++s;
   // The product is centred by K so that it fits 16 bits.
   const std::int64_t twice = (2 * a.zero - 255) * (2 * b.zero - 255) + 256;
   const std::int64_t centre = 256 * (twice >> 9);
