@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,139 @@ def test_fp16_is_what_the_emulator_computes(tmp_path: Path) -> None:
     assert outputs["fp16"].keys() == outputs["htp"].keys()
     for name, ours in outputs["fp16"].items():
         np.testing.assert_allclose(ours, outputs["htp"][name], rtol=2e-3, atol=2e-3 * np.abs(ours).max())
+
+
+def quantise(folder: Path, **options: Any) -> tuple[Path, np.ndarray]:
+    """The example in ONNX's QDQ form, quantised by ONNX Runtime, and its logits there for images(3)."""
+    ort = pytest.importorskip("onnxruntime")
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    float_model = folder / "float.onnx"
+    subprocess.run([PROGRAM, "convert", MODEL, "-o", float_model, "--no-verify", "-q", "--opset", "21"], check=True)
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc,name-defined]
+        samples = iter([{"x": x[None]} for x in images(8)])
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return next(self.samples, None)
+
+    model = folder / "qdq.onnx"
+    form = quantization.QuantFormat.QDQ
+    quantization.quantize_static(float_model, model, Reader(), quant_format=form, **options)
+    # Its fused integer kernels round differently; what the model says is what its nodes compute.
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model, settings)
+    return model, np.concatenate([session.run(None, {"x": x[None]})[0] for x in images(3)])
+
+
+@pytest.mark.parametrize("form", ["8 bit", "per channel", "16 bit"])
+def test_models_in_qdq_form(form: str, tmp_path: Path) -> None:
+    types = pytest.importorskip("onnxruntime.quantization").QuantType
+    activation = types.QUInt16 if form == "16 bit" else types.QUInt8
+    options = {"activation_type": activation, "weight_type": types.QInt8, "per_channel": form != "8 bit"}
+    model, want = quantise(tmp_path, **options)
+    np.save(tmp_path / "x.npy", images(3))
+    step = {}
+    for engine in ["float", "fixed", "htp"]:
+        if engine == "htp" and VENDOR is None:
+            continue
+        arguments = ["--inputs", tmp_path / "x.npy", "-o", tmp_path / engine, "--engine", engine, "-t", "v75"]
+        code, result = exec_model(model, *arguments)
+        assert code == 0, result
+        assert result["notes"] == []
+        step[engine] = np.load(tmp_path / engine / "outputs.npz")["linear"]
+    scale = np.abs(want).max() / (65535 if form == "16 bit" else 255)
+    np.testing.assert_allclose(step["float"], want, atol=3 * scale)
+    # The chip's own rounding moves a value by a few steps of some layer.
+    np.testing.assert_allclose(step["fixed"], want, atol=8 * np.abs(want).max() / 255)
+    np.testing.assert_array_equal(step["fixed"].argmax(-1), want.argmax(-1))
+    if "htp" in step:
+        np.testing.assert_array_equal(step["fixed"], step["htp"])
+        arguments = ["--inputs", tmp_path / "x.npy", "--engine", "fixed", "-t", "v68", "--compare", "htp"]
+        code, result = exec_model(model, *arguments, "-o", tmp_path / "compared")
+        assert code == 0, result
+        assert result["samples"] == 3
+        assert result["total"]["compared"] > 100000
+        assert result["total"]["max_steps"] <= 1
+        assert len(result["values"]) > 10
+        assert all(value["cosine"] > 0.9999 for value in result["values"])
+        assert json.loads((tmp_path / "compared/compare.json").read_text())["total"] == result["total"]
+
+
+@needs_vendor
+def test_dlcs_run_on_both_engines(tmp_path: Path) -> None:
+    if not Path("/usr/share/datasets/fashion-mnist").is_dir():
+        pytest.skip("dataset-fashion-mnist is not installed")
+    pipeline = ROOT / "examples/fashion_resnet/pipeline.yaml"
+    subprocess.run([PROGRAM, "run", pipeline, "-o", tmp_path / "built", "-t", "v75", "-q"], check=True)
+    dlc = next((tmp_path / "built/registry").rglob("model.dlc"))
+    np.save(tmp_path / "x.npy", images(2))
+    found = {}
+    for engine in ["fixed", "htp"]:
+        arguments = [
+            "--inputs",
+            tmp_path / "x.npy",
+            "-o",
+            tmp_path / engine,
+            "--engine",
+            engine,
+            "-t",
+            "v75",
+            "--native",
+        ]
+        code, result = exec_model(dlc, *arguments, "--trace")
+        assert code == 0, result
+        found[engine] = np.load(tmp_path / engine / "trace.npz")
+        assert np.load(tmp_path / engine / "outputs.npz")["linear"].dtype == np.uint8
+    assert set(found["fixed"].files) == set(found["htp"].files)
+    for name in found["fixed"].files:
+        np.testing.assert_array_equal(found["fixed"][name], found["htp"][name])
+    code, result = exec_model(dlc, "--inputs", tmp_path / "x.npy", "--engine", "fixed", "-t", "v75", "--compare", "htp")
+    assert code == 0, result
+    assert result["total"]["equal"] == result["total"]["compared"] > 50000
+    assert refused(dlc, "--inputs", tmp_path / "x.npy", "-o", tmp_path / "out") == "unsupported-form"
+    arguments = ["--inputs", tmp_path / "x.npy", "-o", tmp_path / "out", "--engine", "fixed", "-t", "v75"]
+    assert refused(dlc, *arguments, "--dim", "batch=1") == "usage"
+    (tmp_path / "broken.dlc").write_bytes(dlc.read_bytes()[:1000])
+    assert refused(tmp_path / "broken.dlc", *arguments) in {"dlc-invalid", "file-truncated", "not-a-zip"}
+
+
+def test_mobilenet_needs_less_than_60_mb_beside_its_weights(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    module = transformers.MobileNetV2ForImageClassification(transformers.MobileNetV2Config()).eval()
+    x = torch.zeros(1, 3, 224, 224)
+
+    class Logits(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = module
+
+        def forward(self, pixels: Any) -> Any:
+            return self.net(pixels).logits
+
+    with torch.no_grad():
+        torch.export.save(torch.export.export(Logits().eval(), (x,)), tmp_path / "net.pt2")
+    weights = sum(tensor.numel() * 4 for tensor in module.state_dict().values())
+    np.save(tmp_path / "x.npy", x.numpy())
+    info = subprocess.run([PROGRAM, "info", tmp_path / "net.pt2", "--json"], capture_output=True, check=True, text=True)
+    memory = json.loads(info.stdout)["result"]["memory"]
+    assert memory["activation_bytes"] < 8e6
+    assert memory["ratio"] <= 1.2
+    code, result = exec_model(tmp_path / "net.pt2", "--inputs", tmp_path / "x.npy", "-o", tmp_path / "out")
+    assert code == 0, result
+    assert result["memory"]["activation_bytes"] == memory["activation_bytes"]
+    assert result["memory"]["activation_bytes"] + result["memory"]["scratch_bytes"] < 20e6
+    # The whole process: program, file of weights and packed weights included.
+    script = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    command = [PROGRAM, "exec", tmp_path / "net.pt2", "--inputs", tmp_path / "x.npy", "-o", tmp_path / "out"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, command)], capture_output=True, check=True, text=True
+    )
+    assert int(done.stdout) * 1024 - weights < 60e6
 
 
 def test_pp_ocr_recognition_gives_what_onnx_runtime_gives(tmp_path: Path) -> None:

@@ -269,6 +269,7 @@ Result<Answer> exec(const Arguments& arguments) {
                      {"prepare_ms", prepared - imported + times.prepare_ms},
                      {"per_image_median_ms", times.median_image_ms()},
                      {"total_ms", now_ms() - begin}};
+  json["memory"] = {{"activation_bytes", times.activation_bytes}, {"scratch_bytes", times.scratch_bytes}};
   for (const std::string& note : ready.notes) answer.text += fmt::format("Note: {}\n", note);
   answer.text +=
       fmt::format("{} {} on {}{}: {} a sample, {} threads, {}\n", samples, samples == 1 ? "sample" : "samples",

@@ -103,6 +103,8 @@ Result<ExecutionTimes> execute_ours(const Graph& graph, int htp_version, const S
   HTPIPE_TRY(const Program program, Program::make(graph, htp_version));
   Program::Workspace workspace(program, thread_count());
   times.prepare_ms = now_ms() - begin;
+  times.activation_bytes = program.arena_bytes();
+  times.scratch_bytes = program.scratch_bytes(thread_count());
 
   std::map<const Value*, std::vector<const Wanted*>> takers;
   for (const Wanted& want : wanted) takers[graph.find_value(want.port.name)].push_back(&want);

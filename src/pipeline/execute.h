@@ -21,8 +21,10 @@ struct Wanted {
 };
 
 struct ExecutionTimes {
-  double prepare_ms = 0;         ///< memory plan and kernels; on the emulator: composing and compiling
-  std::vector<double> image_ms;  ///< of each sample; on the emulator the mean of each batch
+  double prepare_ms = 0;             ///< memory plan and kernels; on the emulator: composing and compiling
+  std::vector<double> image_ms;      ///< of each sample; on the emulator the mean of each batch
+  std::size_t activation_bytes = 0;  ///< our engines: the arena
+  std::size_t scratch_bytes = 0;     ///< our engines: of all threads
   [[nodiscard]] double median_image_ms() const;
 };
 

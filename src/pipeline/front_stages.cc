@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/io.h"
+#include "base/parallel.h"
 #include "exec/program.h"
 #include "import/import_model.h"
 #include "passes/driver.h"
@@ -45,7 +46,7 @@ Json passes_json(const std::vector<PassRecord>& records) {
 
 Result<std::vector<std::vector<float>>> outputs_of(const Graph& graph, const SampleSource& samples) {
   HTPIPE_TRY(const Program program, Program::make(graph, 0));
-  Program::Workspace workspace(program);
+  Program::Workspace workspace(program, thread_count());
   std::vector<std::vector<float>> outputs;
   for (std::int64_t i = 0; i < samples.count; ++i) {
     HTPIPE_TRY(const std::vector<Tensor> inputs, samples.get(i));

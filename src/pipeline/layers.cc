@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/parallel.h"
 #include "exec/program.h"
 #include "pipeline/dataset.h"
 #include "quant/quantize.h"
@@ -63,8 +64,8 @@ Result<std::vector<LayerResult>> compare_layers(const Graph& reference, const Gr
   HTPIPE_TRY(std::vector<LayerResult> layers, layers_of(reference, quantized, vendor_outputs, floats.count));
   HTPIPE_TRY(const Program float_program, Program::make(reference, htp_version));
   HTPIPE_TRY(const Program program, Program::make(quantized, htp_version));
-  Program::Workspace float_workspace(float_program);
-  Program::Workspace workspace(program);
+  Program::Workspace float_workspace(float_program, thread_count());
+  Program::Workspace workspace(program, thread_count());
   const SampleSource stored = stored_inputs(quantized, floats);
   std::map<std::string, std::size_t> index;
   for (std::size_t i = 0; i < layers.size(); ++i) index[layers[i].value] = i;
