@@ -90,17 +90,23 @@ nb::dlpack::dtype carrier_of(DType dtype) {
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
 
-/// Copies an array, so that the graph does not depend on what Python does with it.
-Result<Tensor> tensor_of(const std::string& name, const std::string& dtype_name, const Array& array) {
+/// An array as a tensor on the same memory.
+Result<Tensor> view_of(const std::string& name, const std::string& dtype_name, const Array& array) {
   const std::optional<DType> dtype = parse_dtype(dtype_name);
   if (!dtype || array.dtype() != carrier_of(*dtype)) {
     return fail(Error(Code::kDtypeMismatch, fmt::format("an array cannot be given as {}", dtype_name)).at_node(name));
   }
   TensorType type{*dtype, {}, std::nullopt};
   for (std::size_t i = 0; i < array.ndim(); ++i) type.shape.push_back(static_cast<std::int64_t>(array.shape(i)));
-  Tensor tensor(std::move(type));
+  return Tensor(std::move(type), nullptr, static_cast<const std::byte*>(array.data()));
+}
+
+/// Copies an array, so that the graph does not depend on what Python does with it.
+Result<Tensor> tensor_of(const std::string& name, const std::string& dtype_name, const Array& array) {
+  HTPIPE_TRY(const Tensor view, view_of(name, dtype_name, array));
+  Tensor tensor(view.type());
   const auto to = tensor.mutable_data<std::byte>();
-  if (!to.empty()) std::memcpy(to.data(), array.data(), to.size());
+  if (!to.empty()) std::memcpy(to.data(), view.bytes().data(), to.size());
   return tensor;
 }
 
@@ -204,7 +210,7 @@ class Model {
     const auto& wanted = graph_->inputs();
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       const std::string name = i < wanted.size() ? wanted[i]->name : fmt::format("input {}", i);
-      auto tensor = tensor_of(name, arrays[i].first, arrays[i].second);
+      auto tensor = view_of(name, arrays[i].first, arrays[i].second);
       if (!tensor) raise(tensor.error());
       inputs.push_back(std::move(*tensor));
     }

@@ -6,23 +6,32 @@
 namespace htpipe::kernels {
 namespace {
 
-MultiplyBlock chosen() {
-  switch (isa()) {
-    case Isa::kAvx512:
-      return avx512::multiply_block;
-    case Isa::kAvx2:
-      return avx2::multiply_block;
-    case Isa::kGeneric:
-      break;
-  }
-  return generic::multiply_block;
+struct Functions {
+  MultiplyBlock multiply_block;
+  CopyRows copy_rows;
+};
+
+const Functions& functions() {
+  static const Functions chosen = [] {
+    switch (isa()) {
+      case Isa::kAvx512:
+        return Functions{avx512::multiply_block, avx512::copy_rows};
+      case Isa::kAvx2:
+        return Functions{avx2::multiply_block, avx2::copy_rows};
+      case Isa::kGeneric:
+        break;
+    }
+    return Functions{generic::multiply_block, generic::copy_rows};
+  }();
+  return chosen;
 }
 
 }  // namespace
 
-void multiply_block(const BlockProduct& product) {
-  static const MultiplyBlock function = chosen();
-  function(product);
+void multiply_block(const BlockProduct& product) { functions().multiply_block(product); }
+
+void copy_rows(const float* source, std::int64_t stride, std::int64_t rows, std::int64_t steps, float* block) {
+  functions().copy_rows(source, stride, rows, steps, block);
 }
 
 void gemm_f32(const float* a, const PanelsF32& b, float* c, std::int64_t m) {

@@ -90,13 +90,15 @@ void gemm_f32(Fill fill, const PanelsF32& b, std::int64_t first_panel, std::int6
   }
 }
 
+/// Copies `rows` rows of `steps` elements, `stride` apart, into a block.
+void copy_rows(const float* source, std::int64_t stride, std::int64_t rows, std::int64_t steps, float* block);
+
 /// Fills blocks from rows that lie `stride` floats apart.
 struct RowsF32 {
   const float* data;
   std::int64_t stride;
   void operator()(std::int64_t row, std::int64_t rows, std::int64_t step, std::int64_t steps, float* block) const {
-    const float* source = data + row * stride + step;
-    for (std::int64_t r = 0; r < rows; ++r) std::copy_n(source + r * stride, steps, block + r * kBlockStride);
+    copy_rows(data + row * stride + step, stride, rows, steps, block);
   }
 };
 

@@ -131,6 +131,15 @@ HTPIPE_INLINE void sweep(const BlockProduct& product, std::int64_t row, std::int
   }
 }
 
+// Rows are often so short that memcpy would spend its time on being called.
+void copy_rows(const float* source, std::int64_t stride, std::int64_t rows, std::int64_t steps, float* block) {
+  const std::int64_t whole = steps / kWidth * kWidth;
+  for (std::int64_t r = 0; r < rows; ++r, source += stride, block += kBlockStride) {
+    for (std::int64_t i = 0; i < whole; i += kWidth) Vec::load(source + i).store(block + i);
+    if (whole < steps) store_part(load_part(source + whole, steps - whole, 0.0F), block + whole, steps - whole);
+  }
+}
+
 void multiply_block(const BlockProduct& product) {
   // Tiles of two neighbouring heights make up all rows.
   const std::int64_t tiles = (product.rows + kTileRows - 1) / kTileRows;

@@ -16,6 +16,9 @@ constexpr std::int64_t kTile = 32;
 /// Below this a tile costs more than it saves.
 constexpr std::int64_t kMinTiled = 4;
 
+/// Rows of a tile whose lines are shorter than that: it is copied column by column.
+constexpr std::int64_t kNarrowRows = 2048;
+
 std::vector<Axis> merged(const std::vector<Axis>& axes) {
   std::vector<Axis> result;
   for (const Axis& axis : axes) {
@@ -34,31 +37,6 @@ void copy_line(const std::byte* from, std::byte* to, const Axis& axis) {
   for (std::int64_t i = 0; i < axis.size; ++i) std::memcpy(to + i * axis.to, from + i * axis.from, kSize);
 }
 
-template <std::size_t kSize>
-void copy_tiles(const std::byte* from, std::byte* to, const Axis& row, const Axis& inner) {
-  for (std::int64_t r0 = 0; r0 < row.size; r0 += kTile) {
-    const std::int64_t rows = std::min(kTile, row.size - r0);
-    for (std::int64_t c0 = 0; c0 < inner.size; c0 += kTile) {
-      const std::int64_t columns = std::min(kTile, inner.size - c0);
-      for (std::int64_t r = r0; r < r0 + rows; ++r) {
-        copy_line<kSize>(from + r * row.from + c0 * inner.from, to + r * row.to + c0 * inner.to,
-                         {columns, inner.from, inner.to});
-      }
-    }
-  }
-}
-
-template <std::size_t kSize>
-void copy_block(const std::byte* from, std::byte* to, const Axis& row, const Axis& inner, bool tiled) {
-  if (inner.from == static_cast<std::int64_t>(kSize) && inner.to == inner.from) {
-    std::memcpy(to, from, static_cast<std::size_t>(inner.size) * kSize);
-  } else if (tiled) {
-    copy_tiles<kSize>(from, to, row, inner);
-  } else {
-    copy_line<kSize>(from, to, inner);
-  }
-}
-
 }  // namespace
 
 std::vector<std::int64_t> strides_of(const Shape& shape) {
@@ -74,8 +52,7 @@ StridedCopy::StridedCopy(const std::vector<Axis>& axes, std::size_t element_size
   const auto size = static_cast<std::int64_t>(element_size);
   from_offset_ *= size;
   to_offset_ *= size;
-  empty_ = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size == 0; });
-  if (empty_) return;
+  if (std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size == 0; })) return;
   outer_ = merged(axes);
   inner_ = {1, 1, 1};
   if (!outer_.empty()) {
@@ -84,12 +61,16 @@ StridedCopy::StridedCopy(const std::vector<Axis>& axes, std::size_t element_size
   }
   const auto row =
       std::find_if(outer_.begin(), outer_.end(), [](const Axis& axis) { return axis.from == 1 && axis.to != 1; });
-  tiled_ =
-      row != outer_.end() && inner_.from != 1 && inner_.to == 1 && row->size >= kMinTiled && inner_.size >= kMinTiled;
+  tiled_ = row != outer_.end() && inner_.from != 1 && inner_.to == 1 && row->size >= kMinTiled;
   if (tiled_) {
     row_ = *row;
     outer_.erase(row);
+    tile_rows_ = inner_.size >= kMinTiled ? kTile : kNarrowRows;
+    tiles_ = (row_.size + tile_rows_ - 1) / tile_rows_;
   }
+  parts_ = tiles_;
+  for (const Axis& axis : outer_) parts_ *= axis.size;
+  part_bytes_ = std::min(row_.size, tile_rows_) * inner_.size * size;
   const auto to_bytes = [size](Axis& axis) {
     axis.from *= size;
     axis.to *= size;
@@ -99,37 +80,73 @@ StridedCopy::StridedCopy(const std::vector<Axis>& axes, std::size_t element_size
   to_bytes(inner_);
 }
 
-void StridedCopy::run(const void* from, void* to) const {
-  if (empty_) return;
+template <std::size_t kSize>
+void StridedCopy::copy_block(const std::byte* from, std::byte* to, std::int64_t tile) const {
+  if (!tiled_) {
+    if (inner_.from == static_cast<std::int64_t>(kSize) && inner_.to == inner_.from) {
+      std::memcpy(to, from, static_cast<std::size_t>(inner_.size) * kSize);
+    } else {
+      copy_line<kSize>(from, to, inner_);
+    }
+    return;
+  }
+  const std::int64_t first = tile * tile_rows_;
+  const std::int64_t rows = std::min(tile_rows_, row_.size - first);
+  from += first * row_.from;
+  to += first * row_.to;
+  if (inner_.size < kMinTiled) {
+    for (std::int64_t c = 0; c < inner_.size; ++c) {
+      copy_line<kSize>(from + c * inner_.from, to + c * inner_.to, {rows, row_.from, row_.to});
+    }
+    return;
+  }
+  for (std::int64_t c = 0; c < inner_.size; c += kTile) {
+    const std::int64_t columns = std::min(kTile, inner_.size - c);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      copy_line<kSize>(from + r * row_.from + c * inner_.from, to + r * row_.to + c * inner_.to,
+                       {columns, inner_.from, inner_.to});
+    }
+  }
+}
+
+void StridedCopy::run(const void* from, void* to, std::int64_t first_part, std::int64_t last_part) const {
+  if (first_part >= last_part) return;
   const auto* source = static_cast<const std::byte*>(from) + from_offset_;
   std::byte* target = static_cast<std::byte*>(to) + to_offset_;
-  const auto copy = [this](const std::byte* block_from, std::byte* block_to) {
+  std::vector<std::int64_t> index(outer_.size(), 0);
+  std::int64_t rest = first_part / tiles_;
+  for (std::size_t axis = outer_.size(); axis-- > 0; rest /= outer_[axis].size) {
+    index[axis] = rest % outer_[axis].size;
+    source += index[axis] * outer_[axis].from;
+    target += index[axis] * outer_[axis].to;
+  }
+  std::int64_t tile = first_part % tiles_;
+  for (std::int64_t part = first_part; part < last_part; ++part) {
     switch (element_size_) {
       case 1:
-        return copy_block<1>(block_from, block_to, row_, inner_, tiled_);
+        copy_block<1>(source, target, tile);
+        break;
       case 2:
-        return copy_block<2>(block_from, block_to, row_, inner_, tiled_);
+        copy_block<2>(source, target, tile);
+        break;
       case 4:
-        return copy_block<4>(block_from, block_to, row_, inner_, tiled_);
+        copy_block<4>(source, target, tile);
+        break;
       default:
-        return copy_block<8>(block_from, block_to, row_, inner_, tiled_);
+        copy_block<8>(source, target, tile);
+        break;
     }
-  };
-  std::vector<std::int64_t> index(outer_.size(), 0);
-  while (true) {
-    copy(source, target);
-    std::size_t axis = outer_.size();
-    while (axis > 0) {
-      const Axis& step = outer_[axis - 1];
+    if (++tile < tiles_) continue;
+    tile = 0;
+    for (std::size_t axis = outer_.size(); axis-- > 0;) {
+      const Axis& step = outer_[axis];
       source += step.from;
       target += step.to;
-      if (++index[axis - 1] < step.size) break;
+      if (++index[axis] < step.size) break;
       source -= step.from * step.size;
       target -= step.to * step.size;
-      index[axis - 1] = 0;
-      --axis;
+      index[axis] = 0;
     }
-    if (axis == 0) return;
   }
 }
 

@@ -28,9 +28,17 @@ class StridedCopy {
               std::int64_t to_offset = 0);
 
   /// The target of an axis of size 0 is not touched. The blocks must not overlap.
-  void run(const void* from, void* to) const;
+  void run(const void* from, void* to) const { run(from, to, 0, parts()); }
+
+  /// The copy in parts that may run in any order, or at the same time; each has about `part_bytes`.
+  [[nodiscard]] std::int64_t parts() const { return parts_; }
+  [[nodiscard]] std::int64_t part_bytes() const { return part_bytes_; }
+  void run(const void* from, void* to, std::int64_t first_part, std::int64_t last_part) const;
 
  private:
+  template <std::size_t kSize>
+  void copy_block(const std::byte* from, std::byte* to, std::int64_t tile) const;
+
   std::vector<Axis> outer_;  ///< strides in bytes
   Axis row_{1, 0, 0};        ///< with tiles: the axis along which the source is contiguous
   Axis inner_{1, 0, 0};
@@ -38,7 +46,10 @@ class StridedCopy {
   std::int64_t from_offset_;
   std::int64_t to_offset_;
   bool tiled_ = false;
-  bool empty_ = false;
+  std::int64_t tiles_ = 1;  ///< groups of rows of a tiled block
+  std::int64_t tile_rows_ = 1;
+  std::int64_t parts_ = 0;
+  std::int64_t part_bytes_ = 0;
 };
 
 }  // namespace htpipe::kernels

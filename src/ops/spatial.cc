@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/copy_call.h"
+
 namespace htpipe::ops {
 namespace {
 
@@ -13,14 +15,9 @@ using IntList = std::vector<std::int64_t>;
 
 constexpr std::int64_t kLargest = 1 << 20;  ///< of a kernel, a stride, a padding
 
-/// Copies between [n, rows, cols] and [n, cols, rows], the two orders of channels against pixels.
-template <typename T>
-void swap_inner(const T* from, T* to, std::int64_t n, std::int64_t rows, std::int64_t cols) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t c = 0; c < cols; ++c) to[(i * cols + c) * rows + r] = from[(i * rows + r) * cols + c];
-    }
-  }
+/// The copy of [n, rows, columns] to [n, columns, rows], the two orders of channels against pixels.
+kernels::StridedCopy swap_of(std::int64_t n, std::int64_t rows, std::int64_t columns, std::size_t element) {
+  return {{{n, rows * columns, rows * columns}, {columns, 1, rows}, {rows, columns, 1}}, element};
 }
 
 Result<std::int64_t> output_size(std::int64_t in, std::int64_t before, std::int64_t after, std::int64_t kernel,
@@ -92,20 +89,6 @@ Result<kernels::Window> geometry(const NodeView& node, const IntList& kernel) {
 
 AttributeSpec list_attribute(std::string_view name, std::size_t count, std::int64_t value, std::string_view doc) {
   return {name, IntList(count, value), false, doc};
-}
-
-template <typename T>
-void run_channel_last(const Kernel& inner, const KernelCall& call, std::int64_t n, std::int64_t in_pixels,
-                      std::int64_t in_channels, std::int64_t out_pixels, std::int64_t out_channels) {
-  auto* in = reinterpret_cast<T*>(call.scratch);
-  T* out = in + n * in_pixels * in_channels;
-  T* rest = out + n * out_pixels * out_channels;
-  swap_inner(call.in<T>(0), in, n, in_channels, in_pixels);
-  std::vector<const void*> operands(call.operands.begin(), call.operands.end());
-  operands[0] = in;
-  void* results[] = {out};
-  inner.run({operands, results, reinterpret_cast<std::byte*>(rest), call.lanes});
-  swap_inner(out, call.out<T>(0), n, out_pixels, out_channels);
 }
 
 }  // namespace
@@ -218,12 +201,18 @@ Kernel with_layout(const NodeView& node, std::int64_t out_pixels, std::int64_t o
   wrapped.lane_scratch_bytes = kernel.lane_scratch_bytes;
   wrapped.scratch_bytes = kernel.scratch_bytes +
                           static_cast<std::size_t>(n * (in_pixels * in_channels + out_pixels * out_channels)) * element;
-  wrapped.run = [=, inner = std::move(kernel)](const KernelCall& call) {
-    if (element == sizeof(float)) {
-      run_channel_last<float>(inner, call, n, in_pixels, in_channels, out_pixels, out_channels);
-    } else {
-      run_channel_last<std::int64_t>(inner, call, n, in_pixels, in_channels, out_pixels, out_channels);
-    }
+  const auto in_bytes = static_cast<std::size_t>(n * in_pixels * in_channels) * element;
+  const auto out_bytes = static_cast<std::size_t>(n * out_pixels * out_channels) * element;
+  wrapped.run = [=, inner = std::move(kernel), to_last = swap_of(n, in_channels, in_pixels, element),
+                 to_first = swap_of(n, out_pixels, out_channels, element)](const KernelCall& call) {
+    std::byte* in = call.scratch;
+    std::byte* out = in + in_bytes;
+    share_copy(call, to_last, call.operands[0], in);
+    std::vector<const void*> operands(call.operands.begin(), call.operands.end());
+    operands[0] = in;
+    void* results[] = {out};
+    inner.run({operands, results, out + out_bytes, call.lanes});
+    share_copy(call, to_first, out, call.results[0]);
   };
   return wrapped;
 }

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kernels/strided_copy.h"
+#include "ops/copy_call.h"
 #include "ops/registry.h"
 
 namespace htpipe::ops {
@@ -36,7 +36,7 @@ Result<Kernel> copy_kernel(const KernelRequest& request) {
   }
   Kernel kernel;
   kernel.run = [copy = kernels::StridedCopy(axes, size_of(in.dtype))](const KernelCall& call) {
-    copy.run(call.operands[0], call.results[0]);
+    share_copy(call, copy, call.operands[0], call.results[0]);
   };
   return kernel;
 }
