@@ -158,7 +158,21 @@ class Conformance : public testing::TestWithParam<Parameter> {
     for (const auto& [name, failures] : ignored_failures) {
       EXPECT_GT(failures, 0) << name << " passes; take it out of ignore_" << GetParam().engine->name << ".txt";
     }
-    RecordProperty("cases", static_cast<int>(outcomes.size()));
+    Bound loosest;
+    int left_out = 0;
+    for (const Case& test : cases_) {
+      if (skipped->count(test.name) != 0) {
+        ++left_out;
+        continue;
+      }
+      const Bound bound = test.bound(GetParam().engine->name);
+      loosest.steps = std::max(loosest.steps, bound.steps);
+      loosest.equal = std::min(loosest.equal, bound.equal);
+    }
+    RecordProperty("cases", static_cast<int>(outcomes.size()) - left_out);
+    RecordProperty("ignored", left_out);
+    RecordProperty("bound_steps", std::to_string(loosest.steps));
+    RecordProperty("bound_equal", fmt::format("{}", loosest.equal));
     RecordProperty("compared", std::to_string(sum.compared));
     RecordProperty("equal", std::to_string(sum.equal));
     RecordProperty("max_steps", std::to_string(sum.max_steps));

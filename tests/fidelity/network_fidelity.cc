@@ -107,6 +107,7 @@ class Emulator {
   Result<Outputs> run(const Graph& graph, const qnn::GraphSpec& spec, const std::map<std::string, Tensor>& inputs,
                       bool expose) const {
     Sha256 hash;
+    hash.add(vendor_.install().wheel_version);
     hash.add(digest(graph));
     for (const qnn::OpSpec& op : spec.ops) {
       hash.add(op.type);
