@@ -37,6 +37,11 @@ std::string essence(const Graph& graph) {
       if (!used) node->attributes.set(lowering.attribute, node->op->attribute(lowering.attribute)->default_value);
     }
   }
+  for (const auto& value : copy.values()) {  // QNN has no rank 0
+    if (!value->type.shape.empty()) continue;
+    value->type.shape = {1};
+    if (value->is_constant()) value->constant = value->constant.with_type(value->type);
+  }
   std::vector<Value*> outputs = copy.outputs();
   std::sort(outputs.begin(), outputs.end(), [](const Value* a, const Value* b) { return a->name < b->name; });
   copy.set_outputs(std::move(outputs));
@@ -69,6 +74,11 @@ TEST(QnnRaising, GivesEveryConformanceCaseBack) {
         const auto graph = quantized(test, precision);
         const auto spec = graph ? lower_to_qnn(*graph) : Result<qnn::GraphSpec>(fail(graph.error()));
         if (!spec) continue;  // not for the chip
+        const auto& inputs = graph->inputs();
+        const bool computed = std::none_of(graph->outputs().begin(), graph->outputs().end(), [&](const Value* output) {
+          return output->is_constant() || std::find(inputs.begin(), inputs.end(), output) != inputs.end();
+        });
+        if (!computed) continue;  // an output that is an input: no QNN graph says so
         const auto back = raise_from_qnn(*spec);
         ASSERT_TRUE(back) << test.label() << ": " << back.error().summary();
         EXPECT_EQ(essence(*back), essence(*graph)) << test.label();

@@ -219,10 +219,14 @@ class Raiser {
     return fail(Code::kGraphInvalid, fmt::format("{} does not give {}", def.name, to_string(results.front()->type)));
   }
 
+  /// QNN has no rank 0: what has it here has one dimension of 1 there.
+  static bool is_scalar(const Shape& ours, const Shape& theirs) { return ours.empty() && theirs == Shape{1}; }
+
   static bool fits(const Node& node, const std::vector<const qnn::TensorSpec*>& results) {
     if (node.results.size() != results.size()) return false;
     for (std::size_t i = 0; i < results.size(); ++i) {
-      if (node.results[i]->type.shape != results[i]->type.shape) return false;
+      const Shape& ours = node.results[i]->type.shape;
+      if (ours != results[i]->type.shape && !is_scalar(ours, results[i]->type.shape)) return false;
     }
     return true;
   }
@@ -248,7 +252,9 @@ class Raiser {
     }
     HTPIPE_TRY(Node * node, add_node(*def, op, attributes, given, results));
     for (std::size_t i = 0; i < results.size(); ++i) {
-      node->results[i]->type = results[i]->type;
+      TensorType type = results[i]->type;
+      type.shape = node->results[i]->type.shape;
+      node->results[i]->type = std::move(type);
       if (node->results[i]->name != op.outputs[i]) graph_.rename(node->results[i], op.outputs[i]);
     }
     return {};

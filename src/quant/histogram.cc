@@ -65,4 +65,21 @@ void Histogram::add_bounded(std::span<const float> values) {
   total_ += static_cast<std::int64_t>(values.size());
 }
 
+void Histogram::merge(const Histogram& other) {
+  below_ = below_ || other.below_;
+  above_ = above_ || other.above_;
+  if (other.total_ == 0) return;
+  const float low = total_ == 0 ? other.min_ : std::min(min_, other.min_);
+  const float high = total_ == 0 ? other.max_ : std::max(max_, other.max_);
+  grow(low, high);
+  const int shift = std::min(exponent_ - other.exponent_, 62);
+  for (std::size_t i = 0; i < other.counts_.size(); ++i) {
+    const std::int64_t bin = (other.first_ + static_cast<std::int64_t>(i)) >> shift;
+    counts_[static_cast<std::size_t>(bin - first_)] += other.counts_[i];
+  }
+  min_ = low;
+  max_ = high;
+  total_ += other.total_;
+}
+
 }  // namespace htpipe::quant

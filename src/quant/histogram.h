@@ -18,6 +18,8 @@ class Histogram {
 
   /// Adds finite values.
   void add(std::span<const float> values);
+  /// Adds what another histogram saw: the same as if its values had been added here.
+  void merge(const Histogram& other);
 
   [[nodiscard]] bool empty() const { return total_ == 0; }
   [[nodiscard]] std::int64_t total() const { return total_; }

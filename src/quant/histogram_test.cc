@@ -98,6 +98,31 @@ TEST(Histogram, ExtremeValues) {
   EXPECT_TRUE(empty.empty());
 }
 
+TEST(Histogram, MergingIsAddingBoth) {
+  const std::vector<std::vector<float>> parts = {{0.5F, -0.25F, 3},       {},     {1e-3F, 2e-3F},   {700, -2, 1e30F},
+                                                 {-1e-38F, 0, 0, 1e-38F}, {5, 5}, {-9e8F, 9e8F, 0}, {-1e20F}};
+  for (const auto& a : parts) {
+    for (const auto& b : parts) {
+      Histogram one;
+      Histogram other;
+      Histogram both;
+      one.add(a);
+      other.add(b);
+      both.add(a);
+      both.add(b);
+      one.merge(other);
+      EXPECT_EQ(one.width(), both.width());
+      EXPECT_EQ(one.first_bin(), both.first_bin());
+      EXPECT_EQ(one.counts(), both.counts());
+      EXPECT_EQ(one.min(), both.min());
+      EXPECT_EQ(one.max(), both.max());
+      EXPECT_EQ(one.total(), both.total());
+      EXPECT_EQ(one.reaches_below(), both.reaches_below());
+      EXPECT_EQ(one.reaches_above(), both.reaches_above());
+    }
+  }
+}
+
 TEST(Histogram, LeavesInfinitiesOfMasksOut) {
   Histogram histogram;
   histogram.add(std::vector<float>{-1e30F, 1, 2, -3});
