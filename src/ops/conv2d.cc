@@ -11,8 +11,6 @@
 namespace htpipe::ops {
 namespace {
 
-using kernels::Window;
-
 constexpr std::size_t kAxes = 2;
 
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
@@ -29,19 +27,10 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   auto product = std::make_shared<FixedProduct>();
   HTPIPE_TRY(*product, FixedProduct::make(request, columns, shapes.patch(), shapes.out_channels, shapes.group));
   Kernel kernel;
-  const std::int64_t width = shapes.window.out_w;
-  kernel.scratch_bytes = product->scratch_bytes(width);
-  kernel.run = [shapes, product, width](const KernelCall& call) {
-    const Window& window = shapes.window;
-    for (std::int64_t image = 0; image < window.n; ++image) {
-      for (std::int64_t row = 0; row < window.out_h; ++row) {
-        const std::int64_t first_out = (image * window.out_h + row) * width * shapes.out_channels;
-        for (std::int64_t g = 0; g < shapes.group; ++g) {
-          product->run_row(window, call.operands[0], image, row, g, shapes.in_per_group, call.results[0], first_out,
-                           call.scratch);
-        }
-      }
-    }
+  kernel.scratch_bytes = product->scratch_bytes(shapes.window);
+  kernel.lane_scratch_bytes = product->lane_scratch_bytes(shapes.window);
+  kernel.run = [window = shapes.window, product](const KernelCall& call) {
+    product->run(window, call.operands[0], call.results[0], call);
   };
   return kernel;
 }

@@ -8,7 +8,9 @@
 #include "kernels/fixed/conv_requant.h"
 #include "kernels/fixed/elementwise.h"
 #include "ops/activation.h"
+#include "ops/fixed_depthwise.h"
 #include "ops/fixed_product.h"
+#include "ops/lanes.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
 #include "ops/window_call.h"
@@ -50,27 +52,27 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   return std::vector<TensorType>{window_result(node, shapes.window, shapes.out_channels)};
 }
 
-/// Visits the cells of every output: cell(out_index, channel, in_index, weight_index); done(out_index, channel) ends it.
+/// Visits the cells of every output of the lines [begin, end) of all images: cell(in_index, weight_index);
+/// done(out_index, channel) ends it.
 template <typename Start, typename Cell, typename Done>
-void for_each_output(const Shapes& shapes, Start start, Cell cell, Done done) {
+void for_each_output(const Shapes& shapes, std::int64_t begin, std::int64_t end, Start start, Cell cell, Done done) {
   const Window& w = shapes.window;
-  std::int64_t out_index = 0;
-  for (std::int64_t image = 0; image < w.n; ++image) {
-    for (std::int64_t row = 0; row < w.out_h; ++row) {
-      for (std::int64_t column = 0; column < w.out_w; ++column) {
-        for (std::int64_t channel = 0; channel < shapes.out_channels; ++channel, ++out_index) {
-          start();
-          for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
-            for (std::int64_t kw = 0; kw < w.kernel_w; ++kw) {
-              const std::int64_t y = w.row_of(row, kh);
-              const std::int64_t x = w.column_of(column, kw);
-              const std::int64_t tap = (kh * w.kernel_w + kw) * shapes.out_channels + channel;
-              const bool inside = w.inside(y, x);
-              cell(inside ? ((image * w.in_h + y) * w.in_w + x) * w.channels + channel / shapes.multiplier : -1, tap);
-            }
+  std::int64_t out_index = begin * w.out_w * shapes.out_channels;
+  for (std::int64_t line = begin; line < end; ++line) {
+    const std::int64_t image = line / w.out_h;
+    for (std::int64_t column = 0; column < w.out_w; ++column) {
+      for (std::int64_t channel = 0; channel < shapes.out_channels; ++channel, ++out_index) {
+        start();
+        for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+          for (std::int64_t kw = 0; kw < w.kernel_w; ++kw) {
+            const std::int64_t y = w.row_of(line % w.out_h, kh);
+            const std::int64_t x = w.column_of(column, kw);
+            const std::int64_t tap = (kh * w.kernel_w + kw) * shapes.out_channels + channel;
+            const bool inside = w.inside(y, x);
+            cell(inside ? ((image * w.in_h + y) * w.in_w + x) * w.channels + channel / shapes.multiplier : -1, tap);
           }
-          done(out_index, channel);
         }
+        done(out_index, channel);
       }
     }
   }
@@ -163,6 +165,15 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
              kernels::ConvRequant::make({node.type(0), columns.scales, *request.results[0], bias, sums, bias_scale,
                                          shapes.out_channels, form_of(shapes, request.htp_version, grid.wide()),
                                          request.htp_version}));
+  if (shapes.multiplier == 1 && !columns.scales.deep && shapes.window.cells() <= FixedDepthwise::kMostTaps) {
+    const auto depthwise =
+        std::make_shared<FixedDepthwise>(shapes.window, grid, node.type(0).dtype, columns.values, requant);
+    Kernel kernel;
+    kernel.scratch_bytes = depthwise->scratch_bytes();
+    kernel.lane_scratch_bytes = depthwise->lane_scratch_bytes();
+    kernel.run = [depthwise](const KernelCall& call) { depthwise->run(call); };
+    return kernel;
+  }
   const DType in_dtype = node.type(0).dtype;
   const DType out_dtype = request.results[0]->dtype;
   const std::int64_t out_offset = out_dtype == DType::kI8 ? 128 : out_dtype == DType::kI16 ? 32768 : 0;
@@ -171,17 +182,20 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   Kernel kernel;
   kernel.run = [=, taps = columns.values](const KernelCall& call) {
     const std::int16_t* tap_data = taps.data();
-    std::int64_t sum = 0;
-    for_each_output(
-        shapes, [&] { sum = 0; },
-        [&](std::int64_t in_index, std::int64_t tap) {
-          const std::int64_t x = in_index >= 0 ? kernels::load(call.operands[0], in_dtype, in_index) - centre : padding;
-          sum += x * tap_data[tap];
-        },
-        [&](std::int64_t out_index, std::int64_t channel) {
-          const std::int64_t q = requant.apply(sum, static_cast<std::size_t>(channel));
-          kernels::store(call.results[0], out_dtype, out_index, q + out_offset);
-        });
+    for_parts(call, shapes.window.n * shapes.window.out_h, 1, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      std::int64_t sum = 0;
+      for_each_output(
+          shapes, begin, end, [&] { sum = 0; },
+          [&](std::int64_t in_index, std::int64_t tap) {
+            const std::int64_t x =
+                in_index >= 0 ? kernels::load(call.operands[0], in_dtype, in_index) - centre : padding;
+            sum += x * tap_data[tap];
+          },
+          [&](std::int64_t out_index, std::int64_t channel) {
+            const std::int64_t q = requant.apply(sum, static_cast<std::size_t>(channel));
+            kernels::store(call.results[0], out_dtype, out_index, q + out_offset);
+          });
+    });
   };
   return kernel;
 }

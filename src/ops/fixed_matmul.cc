@@ -12,9 +12,6 @@
 namespace htpipe::ops {
 namespace {
 
-/// Rows that are multiplied at once.
-constexpr std::int64_t kRows = 64;
-
 bool is_signed(DType dtype) { return dtype == DType::kI8 || dtype == DType::kI16; }
 
 /// True when the operands are as many matrices each, which the chip multiplies one by one.
@@ -88,13 +85,15 @@ class FixedMatMul {
     const std::byte* data = constant == nullptr ? zeros.data() : constant->bytes().data();
     for (std::int64_t i = 0; i < (constant == nullptr ? 1 : matrices_); ++i) {
       HTPIPE_TRY(FixedProduct made, right_matrix(data + static_cast<std::size_t>(i) * matrix_.size_bytes()));
-      scratch_bytes_ = std::max(scratch_bytes_, made.scratch_bytes(rows()));
+      scratch_bytes_ = std::max(scratch_bytes_, made.scratch_bytes(window()));
+      lane_scratch_bytes_ = std::max(lane_scratch_bytes_, made.lane_scratch_bytes(window()));
       if (constant != nullptr) constants_.push_back(std::move(made));
     }
     return {};
   }
 
   [[nodiscard]] std::size_t scratch_bytes() const { return turned_bytes() + scratch_bytes_; }
+  [[nodiscard]] std::size_t lane_scratch_bytes() const { return lane_scratch_bytes_; }
 
   void run(const KernelCall& call) const {
     const std::int64_t left_bytes = product_.m * product_.k * static_cast<std::int64_t>(size_of(left_.dtype));
@@ -112,12 +111,20 @@ class FixedMatMul {
       }
       const FixedProduct& right =
           constants_.empty() ? computed : constants_[static_cast<std::size_t>(product_.right_of[i])];
-      rows_of(right, left, static_cast<std::int64_t>(i) * product_.m, call);
+      const std::int64_t result_bytes = product_.m * product_.n * static_cast<std::int64_t>(size_of(result_.dtype));
+      right.run(window(), left, call.out<std::byte>(0) + static_cast<std::int64_t>(i) * result_bytes, call,
+                turned_bytes());
     }
   }
 
  private:
-  [[nodiscard]] std::int64_t rows() const { return std::min(kRows, product_.m); }
+  /// Rows are the pixels of an image of one row with a 1x1 window.
+  [[nodiscard]] kernels::Window window() const {
+    kernels::Window window;
+    window.channels = product_.k;
+    window.in_w = window.out_w = product_.m;
+    return window;
+  }
   [[nodiscard]] std::size_t turned_bytes() const {
     if (!product_.transpose_left) return 0;
     return (static_cast<std::size_t>(product_.m * product_.k) * size_of(left_.dtype) + 63) / 64 * 64;
@@ -136,19 +143,6 @@ class FixedMatMul {
     return FixedProduct::make({left_, result_, weights, product_.k, product_.n, 1, {}, 1.0F, htp_version_, form_});
   }
 
-  /// The rows of one product; the result's rows begin with `first`.
-  void rows_of(const FixedProduct& right, const std::byte* left, std::int64_t first, const KernelCall& call) const {
-    // Rows are the pixels of an image of one row with a 1x1 window.
-    kernels::Window window;
-    window.channels = product_.k;
-    const std::int64_t row_bytes = product_.k * static_cast<std::int64_t>(size_of(left_.dtype));
-    for (std::int64_t row = 0; row < product_.m; row += rows()) {
-      window.in_w = window.out_w = std::min(rows(), product_.m - row);
-      right.run_row(window, left + row * row_bytes, 0, 0, 0, product_.k, call.results[0], (first + row) * product_.n,
-                    call.scratch + turned_bytes());
-    }
-  }
-
   MatrixProduct product_;
   TensorType left_;
   TensorType right_;
@@ -158,6 +152,7 @@ class FixedMatMul {
   kernels::ConvForm form_ = kernels::ConvForm::kStandard;
   std::int64_t matrices_ = 0;
   std::size_t scratch_bytes_ = 0;
+  std::size_t lane_scratch_bytes_ = 0;
   std::vector<FixedProduct> constants_;  ///< of each matrix, when the right operand is constant
 };
 
@@ -168,6 +163,7 @@ Result<Kernel> fixed_matrix_product(const KernelRequest& request, const MatrixPr
   HTPIPE_CHECK_OK(matmul->prepare(request.node.constants[1]));
   Kernel kernel;
   kernel.scratch_bytes = matmul->scratch_bytes();
+  kernel.lane_scratch_bytes = matmul->lane_scratch_bytes();
   kernel.run = [matmul](const KernelCall& call) { matmul->run(call); };
   return kernel;
 }

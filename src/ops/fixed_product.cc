@@ -1,16 +1,29 @@
 #include "ops/fixed_product.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/fixed/elementwise.h"
+#include "ops/lanes.h"
+#include "ops/packed.h"
 
 namespace htpipe::ops {
 namespace {
 
-/// 16-bit inputs are split into two halves of 8 bits, so that both fit the 16-bit product.
-constexpr int kWhole = 0;
-constexpr int kHighHalf = 1;
-constexpr int kLowHalf = 2;
+using kernels::Panel;
+using kernels::Window;
+
+/// Output pixels of a work item, and how many an image may have to be one item for each panel of columns instead.
+constexpr std::int64_t kItemRows = 96;
+constexpr std::int64_t kSmallImage = 256;
+/// Bytes of gathered patches and of tables that stay in the first caches.
+constexpr std::int64_t kCachedBytes = 1 << 17;
+/// Multiplications that are worth a hand-over to another thread.
+constexpr std::int64_t kWorthwhile = 1 << 19;
+
+std::size_t aligned(std::int64_t bytes) { return static_cast<std::size_t>((bytes + 63) / 64 * 64); }
 
 }  // namespace
 
@@ -22,13 +35,43 @@ Result<std::vector<std::int32_t>> stored_bias(const NodeView& node, std::size_t 
   return std::vector<std::int32_t>(values.begin(), values.end());
 }
 
+/// What one call computes of one image.
+struct FixedProduct::Job {
+  const Window& window;
+  const std::uint8_t* planes[2];  ///< of the image, unsigned view
+  std::byte* out = nullptr;       ///< of the image
+  bool gathers = false;
+  std::int64_t pixels = 0;
+  std::int64_t rows = 0;         ///< of an item
+  std::int64_t row_items = 0;    ///< items along the pixels
+  std::int64_t panel_items = 1;  ///< items along the columns: 1, or one for each panel
+  std::int64_t in_per_group = 0;
+};
+
+FixedProduct::Packed FixedProduct::pack(const Request& request) {
+  const std::vector<std::int16_t>& weights = request.weights.values;
+  std::vector<std::int8_t> low(weights.size());
+  // Decided by the types alone: scratch is planned before computed weights are known.
+  const bool two_parts = request.weights.scales.deep || request.form == kernels::ConvForm::kExact;
+  std::vector<std::int8_t> high(two_parts ? weights.size() : 0);
+  for (std::size_t i = 0; i < weights.size(); ++i) low[i] = kernels::low_part(weights[i]);
+  for (std::size_t i = 0; i < high.size(); ++i) high[i] = kernels::high_part(weights[i]);
+  Packed packed;
+  const std::int64_t part = request.n / request.group;
+  for (std::int64_t g = 0; g < request.group; ++g) {
+    packed.low.push_back(kernels::pack_bytes(low.data() + g * part, request.k, part, request.n));
+    if (!high.empty()) packed.high.push_back(kernels::pack_bytes(high.data() + g * part, request.k, part, request.n));
+  }
+  return packed;
+}
+
 Result<FixedProduct> FixedProduct::make(const KernelRequest& request, const kernels::ColumnWeights& weights,
                                         std::int64_t k, std::int64_t n, std::int64_t group) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const std::vector<std::int32_t> bias, stored_bias(node, 2));
   const float bias_scale = node.has(2) && node.type(2).encoding ? node.type(2).encoding->scale() : 1.0F;
   return make({node.type(0), *request.results[0], weights, k, n, group, bias, bias_scale, request.htp_version,
-               kernels::ConvForm::kStandard});
+               kernels::ConvForm::kStandard, node.constants[1]});
 }
 
 Result<FixedProduct> FixedProduct::make(const Request& request) {
@@ -36,118 +79,265 @@ Result<FixedProduct> FixedProduct::make(const Request& request) {
   HTPIPE_TRY(const kernels::Grid grid, kernels::Grid::of(request.input));
   const std::vector<std::int16_t>& weights = request.weights.values;
   std::vector<std::int64_t> sums(static_cast<std::size_t>(request.n), 0);
-  for (std::size_t i = 0; i < weights.size(); ++i) sums[i % sums.size()] += weights[i];
-
-  FixedProduct product;
-  HTPIPE_TRY(product.requant_,
+  std::vector<std::int64_t> sizes(sums.size(), 0);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    sums[i % sums.size()] += weights[i];
+    sizes[i % sums.size()] += std::abs(weights[i]);
+  }
+  HTPIPE_TRY(const kernels::ConvRequant requant,
              kernels::ConvRequant::make({request.input, request.weights.scales, request.output, request.bias, sums,
                                          request.bias_scale, request.n, request.form, request.htp_version}));
+  FixedProduct product;
+  const auto make_packed = [&] { return pack(request); };
+  if (request.constant == nullptr) {
+    product.packed_ = std::make_shared<const Packed>(make_packed());
+  } else {
+    product.packed_ = shared_packed<Packed>(
+        *request.constant, fmt::format("bytes {} {} {}", request.k, request.n, request.group), make_packed);
+  }
+  const bool wide = grid.wide();
+  product.input_planes_ = wide ? 2 : 1;
+  using Parts = kernels::RowRequant::Parts;
+  const bool two_parts = !product.packed_->high.empty();
+  kernels::RowRequant::Sums form;
+  form.parts = wide ? (two_parts ? Parts::kBothHalves : Parts::kInputHalves)
+                    : (two_parts ? Parts::kWeightHalves : Parts::kWhole);
+  std::vector<std::int64_t> corrections;
+  for (const std::int64_t sum : sums) corrections.push_back(requant.uncentred() ? 0 : grid.zero * sum);
+  form.corrections = corrections;
+  // 65535 |w| without 8 bits is less than 256 |w|, without 16 bits less than |w|; halves are rounded down.
+  const std::int64_t unit = form.parts == Parts::kBothHalves ? 1 : 256;
+  form.reach = sizes.empty() ? 0 : unit * *std::max_element(sizes.begin(), sizes.end()) + 1;
+  product.requant_ = kernels::RowRequant(requant, form);
   product.k_ = request.k;
   product.n_ = request.n;
   product.group_ = request.group;
-  product.input_zero_ = grid.zero;
   product.input_dtype_ = request.input.dtype;
-  product.output_dtype_ = request.output.dtype;
-  // Decided by the types alone: scratch is planned before computed weights are known.
-  const bool two_parts = request.weights.scales.deep || request.form == kernels::ConvForm::kExact;
-  const std::int64_t part = request.n / request.group;
-  std::vector<std::int8_t> low(static_cast<std::size_t>(request.k * part));
-  std::vector<std::int8_t> high(low.size());
-  for (std::int64_t g = 0; g < request.group; ++g) {
-    std::size_t to = 0;
-    for (std::int64_t row = 0; row < request.k; ++row) {
-      const std::int16_t* from = weights.data() + row * request.n + g * part;
-      for (std::int64_t c = 0; c < part; ++c, ++to) {
-        low[to] = kernels::low_part(from[c]);
-        high[to] = kernels::high_part(from[c]);
-      }
-    }
-    product.packed_.push_back(kernels::pack_i16(low.data(), request.k, part));
-    if (two_parts) product.high_.push_back(kernels::pack_i16(high.data(), request.k, part));
-  }
+  product.output_size_ = size_of(request.output.dtype);
+  const std::int64_t blocks = product.packed_->low.front().blocks();
+  product.panels_ = kernels::panels_of(blocks);
+  product.tile_rows_ = kernels::tile_rows(blocks);
+  const auto cell = static_cast<std::size_t>(request.k);  // a cell has no more channels
+  product.padding_[0].assign(cell, static_cast<std::uint8_t>(grid.zero & 255));
+  product.padding_[1].assign(wide ? cell : 0, static_cast<std::uint8_t>(grid.zero >> 8));
   return product;
 }
 
-std::size_t FixedProduct::scratch_bytes(std::int64_t width) const {
-  const auto patches = static_cast<std::size_t>(width * kernels::row_stride_i16(k_)) * sizeof(std::int16_t);
-  const auto sums = static_cast<std::size_t>(width * (n_ / group_)) * sizeof(std::int32_t);
-  return (patches + 63) / 64 * 64 + (high_.empty() ? 2 : 4) * sums;
+bool FixedProduct::splits() const { return input_dtype_ != DType::kU8; }
+
+bool FixedProduct::gathers(const Window& window) const { return window.channels / group_ % 4 != 0; }
+
+std::int64_t FixedProduct::rows_at_once(const Window& window) const {
+  const std::int64_t pixels = window.out_pixels();
+  const std::int64_t wanted = pixels <= kSmallImage ? pixels : kItemRows;
+  const std::int64_t each =
+      gathers(window) ? (k_ + 3) / 4 * 4 * input_planes_ : window.cells() * input_planes_ * std::int64_t{8};
+  const std::int64_t fitting = std::max<std::int64_t>(kCachedBytes / each, 1);
+  return (std::max<std::int64_t>(std::min(wanted, fitting), 1) + tile_rows_ - 1) / tile_rows_ * tile_rows_;
 }
 
-void FixedProduct::gather(const kernels::Window& window, const void* in, std::int64_t image, std::int64_t row,
-                          std::int64_t first, std::int64_t count, int part, std::int16_t* patches) const {
-  const std::int64_t stride = kernels::row_stride_i16(k_);
-  if (stride != k_) {
-    for (std::int64_t x = 0; x < window.out_w; ++x) patches[x * stride + k_] = 0;
-  }
-  const std::int64_t offset = image * window.in_h * window.in_w * window.channels;
-  const auto zero = static_cast<std::int32_t>(input_zero_);
-  const auto half = [part](std::int32_t x) { return static_cast<std::int16_t>(part == kHighHalf ? x >> 8 : x & 255); };
-  switch (input_dtype_) {
-    case DType::kU8:
-      kernels::gather_row(window, static_cast<const std::uint8_t*>(in) + offset, row, first, count, std::int16_t{0},
-                          patches, stride, [zero](std::uint8_t x) { return static_cast<std::int16_t>(x - zero); });
-      break;
-    case DType::kI8:
-      kernels::gather_row(window, static_cast<const std::int8_t*>(in) + offset, row, first, count, std::int16_t{0},
-                          patches, stride, [zero](std::int8_t x) { return static_cast<std::int16_t>(x + 128 - zero); });
-      break;
-    case DType::kU16:
-      kernels::gather_row(window, static_cast<const std::uint16_t*>(in) + offset, row, first, count, half(zero),
-                          patches, stride, [half](std::uint16_t x) { return half(x); });
-      break;
-    default:
-      kernels::gather_row(window, static_cast<const std::int16_t*>(in) + offset, row, first, count, half(zero), patches,
-                          stride, [half](std::int16_t x) { return half(x + 32768); });
-      break;
+std::size_t FixedProduct::scratch_bytes(const Window& window) const {
+  // Unsigned planes of one image, where the input has none.
+  if (!splits()) return 0;
+  return static_cast<std::size_t>(input_planes_) * aligned(window.in_pixels() * window.channels + 64);
+}
+
+std::size_t FixedProduct::lane_scratch_bytes(const Window& window) const {
+  const std::int64_t rows = rows_at_once(window);
+  const std::int64_t pieces = gathers(window) ? 1 : window.cells();
+  std::size_t bytes = static_cast<std::size_t>(input_planes_) * aligned(rows * pieces * std::int64_t{8});
+  if (gathers(window)) bytes += static_cast<std::size_t>(input_planes_) * aligned(rows * ((k_ + 3) / 4 * 4));
+  return bytes;
+}
+
+void FixedProduct::run(const Window& window, const void* in, void* out, const KernelCall& call,
+                       std::size_t scratch_offset) const {
+  const kernels::FixedLoops& loops = kernels::fixed_loops();
+  const std::int64_t count = window.in_pixels() * window.channels;
+  Job job{window, {}, nullptr, gathers(window)};
+  job.pixels = window.out_pixels();
+  job.rows = rows_at_once(window);
+  job.row_items = (job.pixels + job.rows - 1) / job.rows;
+  job.panel_items = job.pixels <= kSmallImage && !job.gathers ? static_cast<std::int64_t>(panels_.size()) : 1;
+  job.in_per_group = window.channels / group_;
+  auto* low = reinterpret_cast<std::uint8_t*>(call.scratch + scratch_offset);
+  std::uint8_t* high = low + aligned(count + 64);
+  for (std::int64_t image = 0; image < window.n; ++image) {
+    job.out = static_cast<std::byte*>(out) + static_cast<std::size_t>(image * job.pixels * n_) * output_size_;
+    job.planes[0] = static_cast<const std::uint8_t*>(in) + image * count;
+    if (splits()) {
+      for_parts(call, count, 1 << 16, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+        if (input_planes_ == 1) {
+          loops.flip_bytes(job.planes[0] + begin, 128, end - begin, low + begin);
+        } else {
+          loops.split(static_cast<const std::uint16_t*>(in) + image * count + begin,
+                      input_dtype_ == DType::kI16 ? 32768 : 0, end - begin, low + begin, high + begin);
+        }
+      });
+      job.planes[0] = low;
+      job.planes[1] = high;
+    }
+    run_image(job, call);
   }
 }
 
-void FixedProduct::run_row(const kernels::Window& window, const void* in, std::int64_t image, std::int64_t row,
-                           std::int64_t g, std::int64_t in_per_group, void* out, std::int64_t first_out,
-                           std::byte* scratch) const {
-  const std::int64_t width = window.out_w;
-  const std::int64_t part = n_ / group_;
-  auto* patches = reinterpret_cast<std::int16_t*>(scratch);
-  const auto patch_bytes = static_cast<std::size_t>(width * kernels::row_stride_i16(k_)) * sizeof(std::int16_t);
-  auto* sums = reinterpret_cast<std::int32_t*>(scratch + (patch_bytes + 63) / 64 * 64);
+void FixedProduct::run_image(Job& job, const KernelCall& call) const {
+  const std::int64_t items = group_ * job.row_items * job.panel_items;
+  if (items == 0) return;
+  const std::int64_t work = std::max<std::int64_t>(job.pixels * n_ * k_ * requant_.parts() / items, 1);
+  for_parts(call, items, std::max<std::int64_t>(kWorthwhile / work, 1),
+            [&](std::int64_t begin, std::int64_t end, std::byte* lane) {
+              for (std::int64_t item = begin; item < end; ++item) run_item(job, item, lane);
+            });
+}
+
+void FixedProduct::run_item(const Job& job, std::int64_t item, std::byte* lane) const {
+  const std::int64_t panel_item = item % job.panel_items;
+  const std::int64_t row_item = item / job.panel_items % job.row_items;
+  const std::int64_t g = item / job.panel_items / job.row_items;
+  const std::int64_t first = row_item * job.rows;
+  const std::int64_t rows = std::min(job.rows, job.pixels - first);
+  const std::int64_t pieces = job.gathers ? 1 : job.window.cells();
+  const std::int64_t steps = job.gathers ? (k_ + 3) / 4 : job.in_per_group / 4;
+  const std::uint8_t** tables[2] = {};
+  for (int plane = 0; plane < input_planes_; ++plane) {
+    tables[plane] = reinterpret_cast<const std::uint8_t**>(lane);
+    lane += aligned(job.rows * pieces * std::int64_t{8});
+    if (job.gathers) {
+      auto* patches = reinterpret_cast<std::uint8_t*>(lane);
+      lane += aligned(job.rows * steps * 4);
+      gather(job, g, plane, first, rows, patches);
+      for (std::int64_t r = 0; r < job.rows; ++r) tables[plane][r] = patches + std::min(r, rows - 1) * steps * 4;
+    } else {
+      make_table(job, g, plane, first, rows, tables[plane]);
+    }
+  }
+  const auto panels = static_cast<std::int64_t>(panels_.size());
+  const std::int64_t begin = job.panel_items == 1 ? 0 : panel_item;
+  const std::int64_t end = job.panel_items == 1 ? panels : panel_item + 1;
+  for (std::int64_t p = begin; p < end; ++p) {
+    for (std::int64_t row = 0; row < rows; row += tile_rows_) {
+      const std::uint8_t* const* tile[2] = {tables[0] + row * pieces, tables[1] + (input_planes_ - 1) * row * pieces};
+      run_tile(job, g, panels_[static_cast<std::size_t>(p)], tile, steps, first + row,
+               std::min(tile_rows_, rows - row));
+    }
+  }
+}
+
+/// The tile that requantises its sums itself; null where there is none.
+kernels::ByteTile FixedProduct::byte_tile(std::int64_t blocks) const {
+  const kernels::RowConstants& constants = requant_.constants();
+  if (constants.form != kernels::RowConstants::Form::kWhole || constants.shifts_left || requant_.parts() > 1) {
+    return nullptr;
+  }
+  const kernels::FixedLoops& loops = kernels::fixed_loops();
+  return tile_rows_ == kernels::kTallRows ? loops.tall_bytes[blocks - 1] : loops.wide_bytes[blocks - 1];
+}
+
+void FixedProduct::run_tile(const Job& job, std::int64_t g, const Panel& panel,
+                            const std::uint8_t* const* const* tables, std::int64_t steps, std::int64_t pixel,
+                            std::int64_t rows) const {
+  constexpr std::int64_t kMost = kernels::kWideRows * kernels::kProductBlocks * kernels::kProductBlock;
+  static_assert(kMost == kernels::kTallRows * kernels::kTallBlocks * kernels::kProductBlock);
+  alignas(64) std::int32_t sums[4][kMost];
+  const kernels::FixedLoops& loops = kernels::fixed_loops();
+  const bool tall = tile_rows_ == kernels::kTallRows;
   const auto group = static_cast<std::size_t>(g);
-  const bool wide = requant_.uncentred();
-  // Sums of the halves of inputs and weights: low · low, high · low, low · high, high · high.
-  const std::int64_t count = width * part;
-  gather(window, in, image, row, g * in_per_group, in_per_group, wide ? kLowHalf : kWhole, patches);
-  kernels::gemm_i16(patches, packed_[group], sums, width);
-  if (!high_.empty()) kernels::gemm_i16(patches, high_[group], sums + 2 * count, width);
-  if (wide) {
-    gather(window, in, image, row, g * in_per_group, in_per_group, kHighHalf, patches);
-    kernels::gemm_i16(patches, packed_[group], sums + count, width);
-    if (!high_.empty()) kernels::gemm_i16(patches, high_[group], sums + 3 * count, width);
+  const std::int64_t part = n_ / group_;
+  const std::int64_t width = panel.blocks * kernels::kProductBlock;
+  const std::int64_t column = panel.first * kernels::kProductBlock;
+  const std::int64_t columns = std::min(width, part - column);
+  const std::int64_t channel = g * part + column;
+  const auto place = [&](std::int64_t r) {
+    return job.out + static_cast<std::size_t>((pixel + r) * n_ + channel) * output_size_;
+  };
+  kernels::TileCall call{};
+  call.pieces = job.gathers ? 1 : job.window.cells();
+  call.steps = steps;
+  call.block_bytes = packed_->low[group].block_bytes();
+  if (const kernels::ByteTile tile = byte_tile(panel.blocks)) {
+    call.table = tables[0];
+    call.weights = packed_->low[group].data.data() + panel.first * call.block_bytes;
+    tile(call, {&requant_.constants(), channel, reinterpret_cast<std::uint8_t*>(place(0)), n_, rows, columns});
+    return;
   }
-  for (std::int64_t x = 0; x < width; ++x) {
-    for (std::int64_t c = 0; c < part; ++c) {
-      const std::int64_t at = x * part + c;
-      std::int64_t sum = sums[at];
-      if (wide) sum += std::int64_t{sums[count + at]} * 256;
-      if (!high_.empty()) sum += std::int64_t{sums[2 * count + at]} * 256;
-      if (!high_.empty() && wide) sum += std::int64_t{sums[3 * count + at]} * 65536;
-      const std::int64_t channel = g * part + c;
-      const std::int64_t q = requant_.apply(sum, static_cast<std::size_t>(channel));
-      const std::int64_t index = first_out + x * n_ + channel;
-      switch (output_dtype_) {
-        case DType::kU8:
-          static_cast<std::uint8_t*>(out)[index] = static_cast<std::uint8_t>(q);
-          break;
-        case DType::kI8:
-          static_cast<std::int8_t*>(out)[index] = static_cast<std::int8_t>(q);
-          break;
-        case DType::kU16:
-          static_cast<std::uint16_t*>(out)[index] = static_cast<std::uint16_t>(q);
-          break;
-        default:
-          static_cast<std::int16_t*>(out)[index] = static_cast<std::int16_t>(q);
-          break;
+  const kernels::ProductTile tile = tall ? loops.tall[panel.blocks - 1] : loops.wide[panel.blocks - 1];
+  for (int i = 0; i < requant_.parts(); ++i) {
+    const kernels::PackedBytes& weights = i < input_planes_ ? packed_->low[group] : packed_->high[group];
+    call.table = tables[i % input_planes_];
+    call.weights = weights.data.data() + panel.first * call.block_bytes;
+    call.out = sums[i];
+    tile(call);
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::int32_t* const line[4] = {sums[0] + r * width, sums[1] + r * width, sums[2] + r * width, sums[3] + r * width};
+    requant_.apply(line, channel, columns, place(r));
+  }
+}
+
+/// Where the cells of `rows` output pixels lie: [tile][cell][row of the tile]. Rows of a tile behind the last one repeat
+/// it.
+void FixedProduct::make_table(const Job& job, std::int64_t g, int plane, std::int64_t first, std::int64_t rows,
+                              const std::uint8_t** table) const {
+  const Window& w = job.window;
+  const std::uint8_t* image = job.planes[plane] + g * job.in_per_group;
+  const std::uint8_t* padding = padding_[plane].data();
+  const std::int64_t cells = w.cells();
+  std::int64_t y0 = first / w.out_w;
+  std::int64_t x0 = first % w.out_w;
+  for (std::int64_t r = 0; r < (rows + tile_rows_ - 1) / tile_rows_ * tile_rows_; ++r) {
+    const std::uint8_t** to = table + r / tile_rows_ * tile_rows_ * cells + r % tile_rows_;
+    const std::int64_t top = w.row_of(y0, 0);
+    const std::int64_t left = w.column_of(x0, 0);
+    for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+      const std::int64_t y = top + kh * w.dilation_h;
+      const bool inside = y >= 0 && y < w.in_h;
+      const std::uint8_t* line = image + (inside ? y * w.in_w * w.channels : 0);
+      for (std::int64_t kw = 0; kw < w.kernel_w; ++kw, to += tile_rows_) {
+        const std::int64_t x = left + kw * w.dilation_w;
+        *to = inside && x >= 0 && x < w.in_w ? line + x * w.channels : padding;
       }
     }
+    if (r + 1 >= rows) continue;
+    if (++x0 == w.out_w) {
+      x0 = 0;
+      ++y0;
+    }
+  }
+}
+
+/// The patches of `rows` output pixels as rows of whole fours of bytes.
+void FixedProduct::gather(const Job& job, std::int64_t g, int plane, std::int64_t first, std::int64_t rows,
+                          std::uint8_t* patches) const {
+  const Window& w = job.window;
+  const std::uint8_t* image = job.planes[plane] + g * job.in_per_group;
+  const std::uint8_t padding = padding_[plane].front();
+  const std::int64_t count = job.in_per_group;
+  // Cells of a line that lie side by side are copied at once.
+  const bool joined = group_ == 1 && w.dilation_w == 1;
+  const std::int64_t tail = (k_ + 3) / 4 * 4 - k_;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t top = w.row_of((first + r) / w.out_w, 0);
+    const std::int64_t left = w.column_of((first + r) % w.out_w, 0);
+    for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+      const std::int64_t y = top + kh * w.dilation_h;
+      const std::uint8_t* line = image + y * w.in_w * w.channels;
+      if (joined && y >= 0 && y < w.in_h && left >= 0 && left + w.kernel_w <= w.in_w) {
+        std::memcpy(patches, line + left * w.channels, static_cast<std::size_t>(w.kernel_w * count));
+        patches += w.kernel_w * count;
+        continue;
+      }
+      for (std::int64_t kw = 0; kw < w.kernel_w; ++kw, patches += count) {
+        const std::int64_t x = left + kw * w.dilation_w;
+        if (w.inside(y, x)) {
+          std::memcpy(patches, line + x * w.channels, static_cast<std::size_t>(count));
+        } else {
+          std::memset(patches, padding, static_cast<std::size_t>(count));
+        }
+      }
+    }
+    std::memset(patches, 0, static_cast<std::size_t>(tail));
+    patches += tail;
   }
 }
 

@@ -105,9 +105,10 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   window.in_w = window.out_w = sizes.batch;
   window.channels = sizes.k;
   Kernel kernel;
-  kernel.scratch_bytes = product->scratch_bytes(sizes.batch);
+  kernel.scratch_bytes = product->scratch_bytes(window);
+  kernel.lane_scratch_bytes = product->lane_scratch_bytes(window);
   kernel.run = [product, window](const KernelCall& call) {
-    product->run_row(window, call.operands[0], 0, 0, 0, window.channels, call.results[0], 0, call.scratch);
+    product->run(window, call.operands[0], call.results[0], call);
   };
   return kernel;
 }

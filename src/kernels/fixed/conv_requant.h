@@ -26,7 +26,7 @@ struct ChannelRequant {
   std::int64_t multiplier = 0;
   int multiplier_shift = 0;
   std::int64_t zero_term = 0;  ///< u16: (zx * sum of weights) >> 8, or >> 16 with 16-bit weights, rounded
-  float real_multiplier = 0;  ///< kExact
+  float real_multiplier = 0;   ///< kExact
   float real_bias = 0;
 };
 
@@ -52,6 +52,8 @@ class ConvRequant {
   [[nodiscard]] std::int64_t apply(std::int64_t sum, std::size_t channel) const;
 
  private:
+  friend class RowRequant;  // the same arithmetic on whole rows
+
   std::vector<ChannelRequant> channels_;
   bool wide_ = false;
   bool deep_ = false;

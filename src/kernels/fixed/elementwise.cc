@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/fixed/rounding.h"
@@ -124,26 +126,33 @@ Unary wide_clamp(double low, double high, const Grid& from, const Grid& to) {
   };
 }
 
-Binary add(const Grid& a, const Grid& b, const Grid& out, bool subtract) {
+AddFactors add_factors(const Grid& a, const Grid& b, const Grid& out, bool subtract) {
   const double ratio_a = a.scale / out.scale;
   const double ratio_b = b.scale / out.scale;
+  AddFactors f;
   if (out.wide()) {
-    const int k = std::min(16, 14 - floor_log2(std::max(ratio_a, ratio_b)));
-    const std::int64_t ma = half_up(std::ldexp(ratio_a, k));
-    const std::int64_t mb = half_up(std::ldexp(ratio_b, k)) * (subtract ? -1 : 1);
-    return [=](std::int64_t x, std::int64_t y) {
-      const std::int64_t sum = (x - a.zero) * ma + (y - b.zero) * mb + shift(out.zero, -k) + shift(1, 1 - k);
-      return clamp_to(shift(sum, k), 0, out.high);
+    f.bits = std::min(16, 14 - floor_log2(std::max(ratio_a, ratio_b)));
+  } else {
+    const double reach = subtract ? std::max(ratio_a, ratio_b) : ratio_a + ratio_b;
+    f.bits = std::max(9, std::min(15, 13 - floor_log2(reach)));
+  }
+  f.first = half_up(std::ldexp(ratio_a, f.bits));
+  f.second = half_up(std::ldexp(ratio_b, f.bits)) * (subtract ? -1 : 1);
+  const std::int64_t zeros = a.zero * f.first + b.zero * f.second;
+  f.constant = out.wide() ? shift(out.zero, -f.bits) + shift(1, 1 - f.bits) - zeros
+                          : (out.zero << (f.bits - 8)) - ((zeros + 128) >> 8) + (std::int64_t{1} << (f.bits - 9));
+  return f;
+}
+
+Binary add(const Grid& a, const Grid& b, const Grid& out, bool subtract) {
+  const AddFactors f = add_factors(a, b, out, subtract);
+  if (out.wide()) {
+    return [f, high = out.high](std::int64_t x, std::int64_t y) {
+      return clamp_to(shift(x * f.first + y * f.second + f.constant, f.bits), 0, high);
     };
   }
-  const double reach = subtract ? std::max(ratio_a, ratio_b) : ratio_a + ratio_b;
-  const int k = std::max(9, std::min(15, 13 - floor_log2(reach)));
-  const std::int64_t ma = half_up(std::ldexp(ratio_a, k));
-  const std::int64_t mb = half_up(std::ldexp(ratio_b, k)) * (subtract ? -1 : 1);
-  const std::int64_t constant =
-      (out.zero << (k - 8)) - ((a.zero * ma + b.zero * mb + 128) >> 8) + (std::int64_t{1} << (k - 9));
-  return [=](std::int64_t x, std::int64_t y) {
-    return clamp_to((((x * ma + y * mb) >> 8) + constant) >> (k - 8), 0, out.high);
+  return [f, high = out.high](std::int64_t x, std::int64_t y) {
+    return clamp_to((((x * f.first + y * f.second) >> 8) + f.constant) >> (f.bits - 8), 0, high);
   };
 }
 
@@ -246,14 +255,43 @@ void store(void* data, DType dtype, std::int64_t index, std::int64_t value) {
   }
 }
 
-UnaryMap::UnaryMap(const Unary& function, DType from, DType to)
-    : from_(from), to_(to), table_(std::size_t{1} << (8 * size_of(from))) {
-  for (std::size_t q = 0; q < table_.size(); ++q) table_[q] = function(static_cast<std::int64_t>(q));
+UnaryMap::UnaryMap(const Unary& function, DType from, DType to) : from_(from), to_(to) {
+  const std::size_t count = std::size_t{1} << (8 * size_of(from));
+  const auto moved = [](DType dtype) { return dtype == DType::kI8 ? 128U : dtype == DType::kI16 ? 32768U : 0U; };
+  std::vector<std::uint16_t> answers(count);
+  for (std::size_t stored = 0; stored < count; ++stored) {
+    const std::int64_t q = function(static_cast<std::int64_t>(stored ^ moved(from)));
+    answers[stored] = static_cast<std::uint16_t>(static_cast<std::uint64_t>(q) ^ moved(to));
+  }
+  copies_ = size_of(from) == size_of(to);
+  for (std::size_t stored = 0; stored < count && copies_; ++stored) copies_ = answers[stored] == stored;
+  if (copies_) return;
+  if (size_of(to) == 1) {
+    bytes_.assign(answers.begin(), answers.end());
+  } else {
+    words_ = std::move(answers);
+  }
 }
 
-void UnaryMap::run(const void* in, void* out, std::int64_t count) const {
-  for (std::int64_t i = 0; i < count; ++i) {
-    store(out, to_, i, table_[static_cast<std::size_t>(load(in, from_, i))]);
+void UnaryMap::run(const void* in, void* out, std::int64_t begin, std::int64_t end) const {
+  if (copies_) {
+    const auto size = static_cast<std::int64_t>(size_of(from_));
+    std::memcpy(static_cast<std::byte*>(out) + begin * size, static_cast<const std::byte*>(in) + begin * size,
+                static_cast<std::size_t>((end - begin) * size));
+    return;
+  }
+  const auto map = [begin, end](const auto* from, auto* to, const auto* table) {
+    for (std::int64_t i = begin; i < end; ++i) to[i] = table[from[i]];
+  };
+  const auto* byte_in = static_cast<const std::uint8_t*>(in);
+  const auto* word_in = static_cast<const std::uint16_t*>(in);
+  auto* byte_out = static_cast<std::uint8_t*>(out);
+  auto* word_out = static_cast<std::uint16_t*>(out);
+  const bool words_in = size_of(from_) == 2;
+  if (size_of(to_) == 2) {
+    words_in ? map(word_in, word_out, words_.data()) : map(byte_in, word_out, words_.data());
+  } else {
+    words_in ? map(word_in, byte_out, bytes_.data()) : map(byte_in, byte_out, bytes_.data());
   }
 }
 

@@ -37,6 +37,14 @@ using Binary = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 /// One-input function by a table: round half to even on the final value including the zero point.
 [[nodiscard]] Unary table(const std::function<double(double)>& function, const Grid& from, const Grid& to);
 [[nodiscard]] Binary add(const Grid& a, const Grid& b, const Grid& out, bool subtract);
+/// Constants of add().
+struct AddFactors {
+  int bits = 0;  ///< fractional bits of the factors
+  std::int64_t first = 0, second = 0;
+  /// 8 bits: (((a first + b second) >> 8) + constant) >> (bits - 8); 16 bits: (a first + b second + constant) >> bits.
+  std::int64_t constant = 0;
+};
+[[nodiscard]] AddFactors add_factors(const Grid& a, const Grid& b, const Grid& out, bool subtract);
 [[nodiscard]] Binary multiply(const Grid& a, const Grid& b, const Grid& out);
 [[nodiscard]] Binary maximum(const Grid& a, const Grid& b, const Grid& out, bool minimum);
 
@@ -51,16 +59,19 @@ using Binary = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 [[nodiscard]] std::int64_t load(const void* data, DType dtype, std::int64_t index);
 void store(void* data, DType dtype, std::int64_t index, std::int64_t value);
 
-/// Applies `function` to `count` stored values; 8-bit inputs go through a 256-entry table made once.
+/// A function of one stored value as a table of all its answers, made once.
 class UnaryMap {
  public:
   UnaryMap(const Unary& function, DType from, DType to);
-  void run(const void* in, void* out, std::int64_t count) const;
+  /// Elements [begin, end).
+  void run(const void* in, void* out, std::int64_t begin, std::int64_t end) const;
 
  private:
   DType from_;
   DType to_;
-  std::vector<std::int64_t> table_;
+  bool copies_ = false;              ///< every stored value stays what it is
+  std::vector<std::uint8_t> bytes_;  ///< stored answers by stored value, for results of 8 bits
+  std::vector<std::uint16_t> words_;
 };
 
 }  // namespace htpipe::kernels
