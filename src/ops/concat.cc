@@ -73,18 +73,16 @@ Result<Kernel> copy_kernel(const KernelRequest& request) {
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
   const DType dtype = request.results[0]->dtype;
-  std::vector<kernels::Unary> maps;
+  std::vector<kernels::UnaryMap> maps;
   for (std::size_t i = 0; i < request.node.operands.size(); ++i) {
     HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(request.node.type(i)));
-    maps.push_back(kernels::convert(from, to));
+    maps.emplace_back(kernels::convert(from, to), request.node.type(i).dtype, dtype);
   }
   Kernel kernel;
-  kernel.run = [join = join_of(request.node), maps, dtype](const KernelCall& call) {
+  kernel.run = [join = join_of(request.node), maps,
+                size = static_cast<std::int64_t>(size_of(dtype))](const KernelCall& call) {
     for_each_run(join, [&](std::size_t operand, std::int64_t from, std::int64_t target, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t q = kernels::load(call.operands[operand], dtype, from + i);
-        kernels::store(call.results[0], dtype, target + i, maps[operand](q));
-      }
+      maps[operand].run(call.in<std::byte>(operand) + from * size, call.out<std::byte>(0) + target * size, 0, count);
     });
   };
   return kernel;

@@ -1,5 +1,6 @@
 // Convert: from one integer encoding to another (width, scale, zero point). Source: QNN operator Convert.
 #include "kernels/fixed/elementwise.h"
+#include "ops/fixed_map.h"
 #include "ops/registry.h"
 #include "ops/to_attribute.h"
 
@@ -13,7 +14,7 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   Kernel kernel;
   kernel.run =
       [map = kernels::UnaryMap(kernels::convert(from, to), request.node.type(0).dtype, request.results[0]->dtype),
-       count](const KernelCall& call) { map.run(call.operands[0], call.results[0], count); };
+       count](const KernelCall& call) { run_map(map, count, call); };
   return kernel;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "kernels/vector_math.h"
 #include "ops/activation.h"
 #include "ops/binary_operations.h"
+#include "ops/fixed_pairs.h"
 #include "ops/registry.h"
 
 namespace htpipe::ops {
@@ -194,31 +194,10 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   } else {
     function = kernels::maximum(a, b, out, operation == "minimum");
   }
-  // Two 8-bit operands: all 65,536 answers computed once.
-  auto answers = std::make_shared<std::vector<std::uint8_t>>();
-  if (!a.wide() && !b.wide() && !out.wide()) {
-    answers->resize(65536);
-    for (std::size_t i = 0; i < answers->size(); ++i) {
-      (*answers)[i] =
-          static_cast<std::uint8_t>(function(static_cast<std::int64_t>(i >> 8), static_cast<std::int64_t>(i & 255)));
-    }
-  }
-  const DType dtype_a = node.type(0).dtype;
-  const DType dtype_b = node.type(1).dtype;
-  const DType dtype_out = request.results[0]->dtype;
-  Kernel kernel;
-  kernel.run = [=, plan = plan_broadcast({&node.type(0).shape, &node.type(1).shape}, request.results[0]->shape)](
-                   const KernelCall& call) {
-    for_each_run(plan, [&](std::int64_t to, const BroadcastPlan::Offsets& from) {
-      for (std::int64_t i = 0; i < plan.run; ++i) {
-        const std::int64_t x = kernels::load(call.operands[0], dtype_a, from[0] + (plan.repeats[0] ? 0 : i));
-        const std::int64_t y = kernels::load(call.operands[1], dtype_b, from[1] + (plan.repeats[1] ? 0 : i));
-        const std::int64_t q = answers->empty() ? function(x, y) : (*answers)[static_cast<std::size_t>(x * 256 + y)];
-        kernels::store(call.results[0], dtype_out, to + i, q);
-      }
-    });
-  };
-  return kernel;
+  std::optional<kernels::AddFactors> addition;
+  if (operation == "add" || operation == "subtract")
+    addition = kernels::add_factors(a, b, out, operation == "subtract");
+  return pair_kernel(request, function, addition);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/fixed/elementwise.h"
+#include "ops/fixed_map.h"
 #include "ops/map_call.h"
 #include "ops/registry.h"
 
@@ -196,7 +197,7 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   }
   Kernel kernel;
   kernel.run = [map = kernels::UnaryMap(unary, node.type(0).dtype, request.results[0]->dtype),
-                count](const KernelCall& call) { map.run(call.operands[0], call.results[0], count); };
+                count](const KernelCall& call) { run_map(map, count, call); };
   return kernel;
 }
 

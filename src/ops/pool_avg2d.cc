@@ -7,7 +7,9 @@
 
 #include "kernels/fixed/conv_requant.h"
 #include "kernels/fixed/elementwise.h"
+#include "kernels/fixed/fixed_loops.h"
 #include "kernels/fixed/rounding.h"
+#include "ops/lanes.h"
 #include "ops/pool.h"
 #include "ops/registry.h"
 
@@ -16,6 +18,9 @@ namespace {
 
 using kernels::Grid;
 using kernels::Window;
+
+/// So many 16-bit values have a 32-bit sum.
+constexpr std::int64_t kMostCells = 32768;
 
 bool padded(const Attributes& attributes) {
   for (const std::int64_t pad : attributes.integers("pad_amount")) {
@@ -125,6 +130,56 @@ std::vector<std::int64_t> chain_of(std::int64_t kernel) {
   return chain;
 }
 
+/// Sums of the unsigned view of every channel of a pixel's window; returns the cells inside the image.
+template <typename T>
+std::int64_t add_cells(const Window& w, void (*add_up)(const T*, T, std::int64_t, std::int32_t*), const T* in, T flip,
+                       std::int64_t line, std::int64_t column, std::int32_t* sums) {
+  std::fill_n(sums, w.channels, 0);
+  std::int64_t cells = 0;
+  for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+    const std::int64_t y = w.row_of(line % w.out_h, kh);
+    for (std::int64_t kw = 0; kw < w.kernel_w; ++kw) {
+      const std::int64_t x = w.column_of(column, kw);
+      if (!w.inside(y, x)) continue;
+      add_up(in + ((line / w.out_h * w.in_h + y) * w.in_w + x) * w.channels, flip, w.channels, sums);
+      ++cells;
+    }
+  }
+  return cells;
+}
+
+/// Means of whole sums in one stage: done(sum of the unsigned view, cells inside) gives the stored result, unsigned
+/// view.
+template <typename Done>
+Kernel sums_kernel(const Window& window, DType in_dtype, DType out_dtype, Done done) {
+  const std::int64_t channels = window.channels;
+  Kernel kernel;
+  kernel.lane_scratch_bytes = static_cast<std::size_t>(channels) * sizeof(std::int32_t);
+  kernel.run = [=](const KernelCall& call) {
+    const kernels::FixedLoops& loops = kernels::fixed_loops();
+    constexpr std::int64_t kGrain = 1 << 15;  // cells that are worth a hand-over to another thread
+    const std::int64_t grain = kGrain / (window.out_w * window.cells() * channels + 1) + 1;
+    for_parts(call, window.n * window.out_h, grain, [&](std::int64_t begin, std::int64_t end, std::byte* lane) {
+      auto* sums = reinterpret_cast<std::int32_t*>(lane);
+      for (std::int64_t line = begin; line < end; ++line) {
+        for (std::int64_t column = 0; column < window.out_w; ++column) {
+          const std::int64_t first = (line * window.out_w + column) * channels;
+          const std::int64_t cells =
+              size_of(in_dtype) == 1
+                  ? add_cells<std::uint8_t>(window, loops.sum_u8, call.in<std::uint8_t>(0),
+                                            in_dtype == DType::kI8 ? 128 : 0, line, column, sums)
+                  : add_cells<std::uint16_t>(window, loops.sum_u16, call.in<std::uint16_t>(0),
+                                             in_dtype == DType::kI16 ? 32768 : 0, line, column, sums);
+          for (std::int64_t c = 0; c < channels; ++c) {
+            kernels::store(call.results[0], out_dtype, first + c, done(std::int64_t{sums[c]}, cells));
+          }
+        }
+      }
+    });
+  };
+  return kernel;
+}
+
 /// A mean with stride 1 as a convolution with one channel's constants.
 Result<Kernel> convolution_kernel(const KernelRequest& request, const Window& window, const Grid& from) {
   const TensorType& in = request.node.type(0);
@@ -138,18 +193,10 @@ Result<Kernel> convolution_kernel(const KernelRequest& request, const Window& wi
              kernels::ConvRequant::make(
                  {in, weights, out, {}, {&weight_sum, 1}, 0, 1, kernels::ConvForm::kStandard, request.htp_version}));
   const std::int64_t centre = requant.uncentred() ? 0 : from.zero;
-  Kernel kernel;
-  kernel.run = [=, in_dtype = in.dtype, out_dtype = out.dtype, offset = from.offset](const KernelCall& call) {
-    std::int64_t sum = 0;
-    for_each_window(
-        window, [&] { sum = 0; },
-        [&](std::int64_t index) { sum += kernels::load(call.operands[0], in_dtype, index) - centre; },
-        [&](std::int64_t index, std::int64_t cells) {
-          sum += (area - cells) * (from.zero - centre);  // padding
-          kernels::store(call.results[0], out_dtype, index, requant.apply(weight * sum, 0) + offset);
-        });
-  };
-  return kernel;
+  return sums_kernel(window, in.dtype, out.dtype, [=, offset = from.offset](std::int64_t sum, std::int64_t cells) {
+    // Padding has the zero point.
+    return requant.apply(weight * (sum - cells * centre + (area - cells) * (from.zero - centre)), 0) + offset;
+  });
 }
 
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
@@ -161,9 +208,20 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const Grid to, Grid::of(*request.results[0]));
   const bool count_padding = node.attributes.flag("count_pad_for_edges");
   HTPIPE_TRY(const MeanPlan plan, plan_of(window, node.attributes, from.wide(), from.scale == to.scale));
-  if (plan.form == MeanForm::kConvolution) return convolution_kernel(request, window, from);
+  if (plan.form == MeanForm::kConvolution) {
+    if (window.cells() > kMostCells) return fail(Code::kNoFixedRule, "more than 32768 cells in one mean");
+    return convolution_kernel(request, window, from);
+  }
   const DType in_dtype = node.type(0).dtype;
   const DType out_dtype = request.results[0]->dtype;
+  // The order of additions shows in single precision, and a chain has stages in between.
+  if (!plan.chained && plan.form != MeanForm::kFloat && window.cells() <= kMostCells) {
+    const std::int64_t area = window.cells();
+    return sums_kernel(window, in_dtype, out_dtype,
+                       [=, mean = Mean(from, to, plan.form)](std::int64_t sum, std::int64_t cells) {
+                         return mean(sum - cells * from.zero, 0, count_padding ? area : cells);
+                       });
+  }
   const std::vector<std::int64_t> chain = plan.chained ? chain_of(window.kernel_h) : std::vector<std::int64_t>{0};
   Kernel kernel;
   // Two buffers of stored values for the stages of a chain. A padded window may have more outputs than inputs.
