@@ -2,6 +2,7 @@
 // Source: QNN operator GroupNorm.
 #include <fmt/core.h>
 
+#include "ops/fixed_normalise.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
@@ -26,6 +27,11 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return channel_norm_kernel(request, sizes, request.node.attributes.integer("group"));
 }
 
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  HTPIPE_TRY(const ChannelSizes sizes, channel_sizes(request.node, 2));
+  return fixed_channel_norm_kernel(request, sizes, request.node.attributes.integer("group"));
+}
+
 }  // namespace
 
 const OpDef& group_norm() {
@@ -39,6 +45,7 @@ const OpDef& group_norm() {
                       {"epsilon", 1e-5F, false, "added to the variance"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kSpatial;
     def.lowering = {"GroupNorm", {{"epsilon", "epsilon", ParamKind::kF32}, {"group", "group", ParamKind::kU32}}};
     return def;

@@ -1,5 +1,6 @@
 // InstanceNorm: every channel of every image normalised over its pixels; then scale and shift per channel.
 // Source: QNN operator InstanceNorm (mode MU_SIGMA, region ACROSS_SPATIAL).
+#include "ops/fixed_normalise.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
@@ -21,6 +22,11 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return channel_norm_kernel(request, sizes, sizes.channels);
 }
 
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  HTPIPE_TRY(const ChannelSizes sizes, channel_sizes(request.node, 3));
+  return fixed_channel_norm_kernel(request, sizes, sizes.channels);
+}
+
 }  // namespace
 
 const OpDef& instance_norm() {
@@ -32,6 +38,7 @@ const OpDef& instance_norm() {
     def.attributes = {layout_attribute(), {"epsilon", 1e-5F, false, "added to the variance"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kSpatial;
     def.lowering = {"InstanceNorm", {{"epsilon", "epsilon", ParamKind::kF32}}};
     return def;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/fixed_normalise.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 
@@ -44,6 +45,7 @@ const OpDef& l2_norm() {
                       {"epsilon", 1e-12F, false, "smallest divisor"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_l2_norm_kernel;
     def.lowering = {"L2Norm", {{"axes", "axes", ParamKind::kU32List}, {"epsilon", "epsilon", ParamKind::kF32}}};
     return def;
   }();

@@ -2,6 +2,7 @@
 // for each position along these axes. Source: QNN operator LayerNorm.
 #include <cmath>
 
+#include "ops/fixed_normalise.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 
@@ -41,6 +42,13 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  if (request.htp_version < 73 && request.node.has(1) && size_of(request.node.type(1).dtype) > 1) {
+    return fail(Code::kNoFixedRule, "v68 has no LayerNorm with a 16-bit gamma");
+  }
+  return fixed_axes_norm_kernel(request, NormRounding::kInteger);
+}
+
 }  // namespace
 
 const OpDef& layer_norm() {
@@ -53,6 +61,7 @@ const OpDef& layer_norm() {
                       {"epsilon", 1e-5F, false, "added to the variance"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.lowering = {"LayerNorm", {{"epsilon", "epsilon", ParamKind::kF32}, {"axes", "axes", ParamKind::kU32List}}};
     return def;
   }();

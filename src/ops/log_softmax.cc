@@ -6,6 +6,7 @@ namespace htpipe::ops {
 namespace {
 
 Result<Kernel> float_kernel(const KernelRequest& request) { return softmax_kernel(request, true); }
+Result<Kernel> fixed_kernel(const KernelRequest& request) { return fixed_softmax_kernel(request, true); }
 
 }  // namespace
 
@@ -18,6 +19,7 @@ const OpDef& log_softmax() {
     def.attributes = softmax_attributes();
     def.infer = infer_softmax;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kAxis;
     def.lowering = {"LogSoftmax", softmax_params()};
     return def;

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/fixed/elementwise.h"
+#include "kernels/fixed/rounding.h"
 #include "kernels/strided_copy.h"
 #include "ops/movement.h"
 
@@ -224,6 +226,96 @@ Result<Kernel> plain_kernel(const KernelRequest& request, Reduction reduction) {
   }
 }
 
+/// True where the chip reduces as its pools do: all of the height and width of [n,h,w,c], and nothing else.
+bool is_spatial(const Shape& shape, const std::vector<bool>& reduced) {
+  if (shape.size() < 2 || shape.size() > 4) return false;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const std::size_t from_end = shape.size() - 1 - axis;
+    const bool pixels = from_end == 1 || from_end == 2;
+    if (shape[axis] != 1 && reduced[axis] != pixels) return false;
+  }
+  return true;
+}
+
+/// Of a sum of stored values minus the zero point to a stored result.
+struct Rescale {
+  kernels::Mantissa factor{1, 0};
+  double offset = 0.5;
+  kernels::Grid to;
+
+  [[nodiscard]] std::int64_t operator()(std::int64_t sum) const {
+    const double value = std::ldexp(static_cast<double>(sum) * static_cast<double>(factor.value), -factor.shift);
+    const double q = std::floor(value + offset) + static_cast<double>(to.zero);
+    return static_cast<std::int64_t>(std::clamp(q, 0.0, static_cast<double>(to.high)));
+  }
+};
+
+/// T: the stored type; `zero` is its own zero point.
+template <typename T>
+Kernel sum_kernel_of(const Plan& plan, std::int64_t zero, const Rescale& rescale) {
+  return make_kernel<T>(
+      plan, std::int64_t{0}, [](std::int64_t sum, T x) { return sum + static_cast<std::int64_t>(x); },
+      [rescale, zero](std::int64_t sum, std::int64_t terms) {
+        return static_cast<T>(rescale(sum - zero * terms) - rescale.to.offset);
+      });
+}
+
+template <typename T>
+Kernel pick_kernel_of(const Plan& plan, bool largest, const kernels::Unary& rescale, std::int64_t offset) {
+  const auto finish = [rescale, offset](T best, std::int64_t) {
+    return static_cast<T>(rescale(static_cast<std::int64_t>(best) + offset) - offset);
+  };
+  if (largest) {
+    return make_kernel<T>(
+        plan, std::numeric_limits<T>::lowest(), [](T best, T x) { return std::max(best, x); }, finish);
+  }
+  return make_kernel<T>(plan, std::numeric_limits<T>::max(), [](T best, T x) { return std::min(best, x); }, finish);
+}
+
+template <typename T>
+Kernel fixed_kernel_of(const Plan& plan, Reduction reduction, bool spatial, const kernels::Grid& from,
+                       const kernels::Grid& to) {
+  if (reduction == Reduction::kMax || reduction == Reduction::kMin) {
+    // With another scale the chip picks first and rescales then: 8 bits by a table.
+    const auto identity = [](double x) { return x; };
+    const kernels::Unary rescale =
+        from == to || from.wide() ? kernels::convert(from, to) : kernels::table(identity, from, to);
+    return pick_kernel_of<T>(plan, reduction == Reduction::kMax, rescale, from.offset);
+  }
+  Rescale rescale;
+  rescale.to = to;
+  double factor = from.scale / to.scale;
+  if (reduction == Reduction::kMean) factor /= static_cast<double>(std::max<std::int64_t>(plan.terms, 1));
+  rescale.factor = kernels::mantissa(factor, 15);
+  if (reduction == Reduction::kSum || !spatial) {
+    // The factor is nearly cut: it is rounded up from somewhere between 0.69 and 0.78 on. 16 bits round up twice.
+    rescale.factor.value = static_cast<std::int64_t>(std::floor(std::ldexp(factor, rescale.factor.shift) + 0.27));
+    if (from.wide()) rescale.offset = 1;
+  }
+  return sum_kernel_of<T>(plan, from.zero - from.offset, rescale);
+}
+
+Result<Kernel> fixed_kernel(const KernelRequest& request, Reduction reduction) {
+  HTPIPE_TRY(const std::vector<bool> reduced, reduced_axes(request.node));
+  const TensorType& in = request.node.type(0);
+  HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(in));
+  HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
+  if (in.dtype != request.results[0]->dtype) return fail(Code::kNoFixedRule, "operand and result differ in type");
+  if (in.count() == 0) return fail(Code::kNoFixedRule, "no elements to reduce");
+  const Plan plan = plan_of(in.shape, reduced);
+  const bool spatial = is_spatial(in.shape, reduced);
+  switch (in.dtype) {
+    case DType::kU8:
+      return fixed_kernel_of<std::uint8_t>(plan, reduction, spatial, from, to);
+    case DType::kI8:
+      return fixed_kernel_of<std::int8_t>(plan, reduction, spatial, from, to);
+    case DType::kU16:
+      return fixed_kernel_of<std::uint16_t>(plan, reduction, spatial, from, to);
+    default:
+      return fixed_kernel_of<std::int16_t>(plan, reduction, spatial, from, to);
+  }
+}
+
 }  // namespace
 
 OpDef reduce_op(std::string_view name, std::string_view doc, Reduction reduction) {
@@ -235,6 +327,11 @@ OpDef reduce_op(std::string_view name, std::string_view doc, Reduction reduction
                     {"keep_dims", false, false, "reduced axes stay, with size 1"}};
   def.infer = [reduction](const NodeView& node) { return infer(node, reduction); };
   def.float_kernel = [reduction](const KernelRequest& request) { return plain_kernel(request, reduction); };
+  const bool picks = reduction == Reduction::kMax || reduction == Reduction::kMin;
+  if (picks) def.result_encoding = ResultEncoding::kSameAsInput;
+  if (picks || reduction == Reduction::kMean || reduction == Reduction::kSum) {
+    def.fixed_kernel = [reduction](const KernelRequest& request) { return fixed_kernel(request, reduction); };
+  }
   def.lowering = {name,
                   {{"axes", "axes", ParamKind::kU32List}, {"keep_dims", "keep_dims", ParamKind::kBool, {}, true}}};
   return def;

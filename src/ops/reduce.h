@@ -15,6 +15,7 @@ enum class Reduction : std::uint8_t { kMean, kSum, kMax, kMin, kProd, kSumSquare
 /// Integers wrap around; their mean is cut towards zero. bool has maximum (any), minimum (all) and product (all).
 /// NaN stays in maximum and minimum. Without elements: sum 0, product 1, mean NaN, maximum -inf, minimum +inf, any
 /// false, all true; mean, maximum and minimum of no integers are refused.
+/// Stored integers: docs/htp-arithmetic.md, "Reductions"; the chip has no product and no sum of squares.
 [[nodiscard]] OpDef reduce_op(std::string_view name, std::string_view doc, Reduction reduction);
 
 }  // namespace htpipe::ops

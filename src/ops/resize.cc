@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "ops/movement.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
@@ -161,6 +162,36 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+/// The chip does not read nearest_mode: it cuts asymmetric coordinates and rounds others half up.
+Status check_nearest(const std::vector<ResizeAxis>& axes, Code code) {
+  for (const ResizeAxis& axis : axes) {
+    ResizeAxis chips = axis;
+    chips.nearest = axis.transformation == "asymmetric" ? "floor" : "round_prefer_ceil";
+    HTPIPE_TRY(const Taps wanted, make_taps(axis));
+    HTPIPE_TRY(const Taps got, make_taps(chips));
+    if (wanted.index == got.index) continue;
+    return fail(code, fmt::format("nearest_mode {} from {} to {}: the chip takes other neighbours", axis.nearest,
+                                  axis.in, axis.out));
+  }
+  return {};
+}
+
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  HTPIPE_TRY(const std::vector<ResizeAxis> axes, axes_of(node));
+  if (!is_nhwc(node.attributes)) return fail(Code::kNoFixedRule, "channel-first data");
+  const std::string& interpolation = node.attributes.text("interpolation_mode");
+  if (interpolation == "nearest") {
+    HTPIPE_CHECK_OK(check_same_encoding(node.type(0), *request.results[0]));
+    HTPIPE_CHECK_OK(check_nearest(axes, Code::kNoFixedRule));
+    return float_kernel(request);
+  }
+  if (node.attributes.flag("antialias") || node.attributes.flag("exclude_outside")) {
+    return fail(Code::kNoFixedRule, "interpolation with antialias or exclude_outside");
+  }
+  return interpolation == "linear" ? fixed_linear_kernel(request, axes) : fixed_cubic_kernel(request, axes);
+}
+
 std::vector<ParamLowering> resize_params() {
   return {{"exclude_outside", "exclude_outside", ParamKind::kBool, {}, true},
           {"transformation_mode",
@@ -183,6 +214,9 @@ Status check_lowering(const NodeView& node) {
   }
   if (node.attributes.flag("antialias")) return fail(Code::kUnsupportedForm, "QNN's Resize has no antialias");
   HTPIPE_TRY(const std::vector<ResizeAxis> axes, axes_of(node));
+  if (node.attributes.text("interpolation_mode") == "nearest") {
+    HTPIPE_CHECK_OK(check_nearest(axes, Code::kUnsupportedForm));
+  }
   for (const ResizeAxis& axis : axes) {
     // QNN knows the sizes only, so that a scale must say the same.
     const double ratio = static_cast<double>(axis.out) / static_cast<double>(axis.in);
@@ -216,7 +250,9 @@ const OpDef& resize() {
         {"antialias", false, false, "when shrinking, the filter covers all inputs"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kSpatial;
+    def.result_encoding = ResultEncoding::kSameAsInput;
     def.lowering = {"Resize", resize_params(), check_lowering};
     return def;
   }();

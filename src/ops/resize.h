@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ir/op.h"
 
 namespace htpipe::ops {
 
@@ -33,5 +34,10 @@ struct Taps {
 };
 /// Errors: unsupported-form for an unknown mode.
 Result<Taps> make_taps(const ResizeAxis& axis);
+
+/// Linear interpolation of stored integers, channel-last, along height and width. Errors: no-fixed-rule.
+Result<Kernel> fixed_linear_kernel(const KernelRequest& request, const std::vector<ResizeAxis>& axes);
+/// The same with the cubic filter.
+Result<Kernel> fixed_cubic_kernel(const KernelRequest& request, const std::vector<ResizeAxis>& axes);
 
 }  // namespace htpipe::ops

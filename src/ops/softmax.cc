@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/fixed/softmax.h"
 #include "kernels/vector_math.h"
 #include "ops/lanes.h"
 #include "ops/normalise.h"
@@ -32,6 +33,8 @@ Kernel rows_kernel(const NodeView& node) {
   };
   return kernel;
 }
+
+Result<Kernel> fixed_kernel(const KernelRequest& request) { return fixed_softmax_kernel(request, false); }
 
 }  // namespace
 
@@ -84,6 +87,36 @@ Result<Kernel> softmax_kernel(const KernelRequest& request, bool logarithm) {
   return kernel;
 }
 
+Result<Kernel> fixed_softmax_kernel(const KernelRequest& request, bool logarithm) {
+  const TensorType& in = request.node.type(0);
+  HTPIPE_TRY(const std::size_t axis, axis_of(request.node));
+  if (axis + 1 != in.shape.size()) return fail(Code::kNoFixedRule, "Softmax along another axis than the last");
+  HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(in));
+  HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
+  const std::int64_t length = in.shape[axis];
+  const auto beta = static_cast<double>(request.node.attributes.real("beta"));
+  HTPIPE_TRY(const kernels::FixedSoftmax softmax, kernels::FixedSoftmax::make(from, to, beta, length));
+  const std::int64_t rows = length > 0 ? in.count() / length : 0;
+  Kernel kernel;
+  kernel.lane_scratch_bytes = static_cast<std::size_t>(length) * sizeof(std::int64_t);
+  kernel.run = [=, in_type = in.dtype, out_type = request.results[0]->dtype](const KernelCall& call) {
+    const std::int64_t grain = std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(length, 1));
+    for_parts(call, rows, grain, [&](std::int64_t begin, std::int64_t end, std::byte* scratch) {
+      auto* row = reinterpret_cast<std::int64_t*>(scratch);
+      for (std::int64_t r = begin; r < end; ++r) {
+        for (std::int64_t i = 0; i < length; ++i) row[i] = kernels::load(call.operands[0], in_type, r * length + i);
+        if (logarithm) {
+          kernels::fixed_log_softmax(row, length, from, to, beta);
+        } else {
+          softmax.run(row);
+        }
+        for (std::int64_t i = 0; i < length; ++i) kernels::store(call.results[0], out_type, r * length + i, row[i]);
+      }
+    });
+  };
+  return kernel;
+}
+
 std::vector<ParamLowering> softmax_params() {
   return {{"axis", "axis", ParamKind::kU32}, {"beta", "beta", ParamKind::kF32, {}, true}};
 }
@@ -97,6 +130,7 @@ const OpDef& softmax() {
     def.attributes = softmax_attributes();
     def.infer = infer_softmax;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kAxis;
     def.lowering = {"Softmax", softmax_params()};
     return def;

@@ -24,8 +24,9 @@ Result<std::vector<TensorType>> infer(const NodeView& node) {
   return std::vector<TensorType>{reshaped(node, 0, shape), {DType::kI32, shape, std::nullopt}};
 }
 
-template <typename T>
-Kernel make_kernel(const AxisSplit& split, std::int64_t k, bool largest) {
+/// Elements T, indices I. Of equal elements the one with the smaller index comes first, or with `last_first` the other.
+template <typename T, typename I>
+Kernel make_kernel(const AxisSplit& split, std::int64_t k, bool largest, bool last_first = false) {
   Kernel kernel;
   kernel.scratch_bytes = static_cast<std::size_t>(split.size) * sizeof(std::int64_t);
   kernel.run = [=](const KernelCall& call) {
@@ -38,12 +39,12 @@ Kernel make_kernel(const AxisSplit& split, std::int64_t k, bool largest) {
           const T x = line[a * split.inner];
           const T y = line[b * split.inner];
           if (comes_before(x, y, largest, largest)) return true;
-          return !comes_before(y, x, largest, largest) && a < b;
+          return !comes_before(y, x, largest, largest) && (last_first ? b < a : a < b);
         });
         for (std::int64_t i = 0; i < k; ++i) {
           const std::int64_t place = (outer * k + i) * split.inner + inner;
           call.out<T>(0)[place] = line[order[i] * split.inner];
-          call.out<std::int64_t>(1)[place] = order[i];
+          call.out<I>(1)[place] = static_cast<I>(order[i]);
         }
       }
     }
@@ -57,10 +58,33 @@ Result<Kernel> plain_kernel(const KernelRequest& request) {
   const AxisSplit split = split_at(in.shape, axis);
   const std::int64_t k = request.node.attributes.integer("k");
   const bool largest = request.node.attributes.flag("largest");
-  if (in.dtype == DType::kF32) return make_kernel<float>(split, k, largest);
-  if (in.dtype == DType::kI64) return make_kernel<std::int64_t>(split, k, largest);
-  if (in.dtype == DType::kBool) return make_kernel<std::uint8_t>(split, k, largest);
+  if (in.dtype == DType::kF32) return make_kernel<float, std::int64_t>(split, k, largest);
+  if (in.dtype == DType::kI64) return make_kernel<std::int64_t, std::int64_t>(split, k, largest);
+  if (in.dtype == DType::kBool) return make_kernel<std::uint8_t, std::int64_t>(split, k, largest);
   return fail(Code::kUnsupportedForm, fmt::format("no order of {}", name_of(in.dtype)));
+}
+
+/// The chip compares stored values; of equal ones it takes the last first.
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const TensorType& in = request.node.type(0);
+  HTPIPE_TRY(const std::size_t axis, axis_of(request.node, "axis", in.shape.size()));
+  if (axis + 1 != in.shape.size()) return fail(Code::kNoFixedRule, "TopK along another axis than the last");
+  HTPIPE_CHECK_OK(check_same_encoding(in, *request.results[0]));
+  const AxisSplit split = split_at(in.shape, axis);
+  const std::int64_t k = request.node.attributes.integer("k");
+  const bool largest = request.node.attributes.flag("largest");
+  switch (in.dtype) {
+    case DType::kU8:
+      return make_kernel<std::uint8_t, std::int32_t>(split, k, largest, true);
+    case DType::kI8:
+      return make_kernel<std::int8_t, std::int32_t>(split, k, largest, true);
+    case DType::kU16:
+      return make_kernel<std::uint16_t, std::int32_t>(split, k, largest, true);
+    case DType::kI16:
+      return make_kernel<std::int16_t, std::int32_t>(split, k, largest, true);
+    default:
+      return fail(Code::kNoFixedRule, fmt::format("no order of stored {}", name_of(in.dtype)));
+  }
 }
 
 Status check_lowering(const NodeView& node) {
@@ -82,6 +106,8 @@ const OpDef& top_k() {
                       {"sorted", true, false, "false allows any order; the results are sorted all the same"}};
     def.infer = infer;
     def.float_kernel = plain_kernel;
+    def.fixed_kernel = fixed_kernel;
+    def.result_encoding = ResultEncoding::kSameAsInput;
     def.lowering = {
         "TopK", {{"k", "k", ParamKind::kU32}, {"largest", "largest", ParamKind::kBool, {}, true}}, check_lowering};
     return def;

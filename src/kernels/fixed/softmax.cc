@@ -1,0 +1,132 @@
+#include "kernels/fixed/softmax.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/fixed/rounding.h"
+
+namespace htpipe::kernels {
+namespace {
+
+constexpr int kOctaveBits = 22;
+constexpr std::int64_t kOctave = std::int64_t{1} << kOctaveBits;
+constexpr std::int64_t kOne = 32767;  ///< the exponential of 0; others are below 1 in 15 fractional bits
+
+/// 2^(f - 1) in 15 bits for a quarter of an octave: ((c f + r) + b) f + a, cut to integers after each product.
+struct Quarter {
+  std::int64_t square;    ///< c, 4 fractional bits
+  std::int64_t rounding;  ///< r, 2 fractional bits
+  std::int64_t linear;    ///< b
+  std::int64_t constant;  ///< a, 6 fractional bits
+};
+constexpr std::array<Quarter, 4> kQuarters = {
+    {{68793, 0, 11326, 1048596}, {81900, 0, 10908, 1052019}, {97396, 1, 9928, 1067859}, {115630, 2, 8200, 1109778}}};
+
+/// 2^-distance with 15 fractional bits.
+std::int64_t exponential(std::int64_t distance) {
+  if (distance == 0) return kOne;
+  const std::int64_t octaves = (distance + kOctave - 1) >> kOctaveBits;
+  if (octaves > 16) return 0;
+  const std::int64_t f = (octaves << kOctaveBits) - distance;
+  const Quarter& quarter = kQuarters[static_cast<std::size_t>(f >> (kOctaveBits - 2))];
+  const std::int64_t slope =
+      ((quarter.square * f + (quarter.rounding << (kOctaveBits + 2))) >> (kOctaveBits + 4)) + quarter.linear;
+  const std::int64_t value = (slope * f + (quarter.constant << (kOctaveBits - 6))) >> kOctaveBits;
+  return value >> (octaves - 1);
+}
+
+/// A row of two is a logistic function of the difference, from another polynomial.
+double pair_exponential(double octaves) {
+  const double whole = std::ceil(octaves);
+  const double f = whole - octaves;
+  return std::ldexp(1 + f * (22626.0 / 32768 + f * (7799.0 / 32768 + f * (2343.0 / 32768))),
+                    -static_cast<int>(std::min(whole, 1000.0)));
+}
+
+std::int64_t clamped(double value, std::int64_t high) {
+  return static_cast<std::int64_t>(std::clamp(value, 0.0, static_cast<double>(high)));
+}
+
+}  // namespace
+
+Result<FixedSoftmax> FixedSoftmax::make(const Grid& from, const Grid& to, double beta, std::int64_t length) {
+  if (from.wide() != to.wide()) return fail(Code::kNoFixedRule, "operand and result differ in width");
+  if (!(beta > 0)) return fail(Code::kNoFixedRule, "a factor that is not positive");
+  FixedSoftmax softmax;
+  softmax.to_ = to;
+  softmax.length_ = length;
+  // Below 1/512 the scale is cut to whole units of 2^-16.
+  const double units = to.scale * 65536;
+  softmax.step_ = units < 128 && units >= 1 ? std::floor(units) / 65536 : to.scale;
+  const double octaves = from.scale * beta * std::numbers::log2e;
+  softmax.factor_ = static_cast<std::int64_t>(std::floor(std::ldexp(std::min(octaves, 64.0), kOctaveBits)));
+  if (!from.wide()) {
+    for (std::int64_t q = 0; q <= from.high; ++q) {
+      softmax.exponentials_.push_back(std::exp(-static_cast<double>(q) * from.scale * beta));
+    }
+  }
+  return softmax;
+}
+
+void FixedSoftmax::run(std::int64_t* stored) const {
+  if (length_ == 0) return;
+  const std::int64_t largest = *std::max_element(stored, stored + length_);
+  if (!to_.wide()) return run_narrow(stored, largest);
+  if (length_ == 2) return run_pair(stored, largest);
+  run_wide(stored, largest);
+}
+
+void FixedSoftmax::run_wide(std::int64_t* stored, std::int64_t largest) const {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < length_; ++i) {
+    stored[i] = exponential((largest - stored[i]) * factor_);
+    sum += stored[i];
+  }
+  // The reciprocal has 14 significant bits for sums below 2, 15 below 4, then 16.
+  const std::int64_t half = sum >> 1;
+  const int octave = std::max(0, floor_log2(static_cast<double>(sum)) - 15);
+  const int bits = 28 + std::min(2 * octave, octave + 2);
+  const std::int64_t reciprocal = ((std::int64_t{1} << (bits + 1)) + half) / (2 * half);
+  const double unit = std::ldexp(static_cast<double>(reciprocal), -(bits + 1)) / to_.scale;
+  for (std::int64_t i = 0; i < length_; ++i) {
+    stored[i] = clamped(std::floor(static_cast<double>(stored[i]) * unit) + static_cast<double>(to_.zero), to_.high);
+  }
+}
+
+void FixedSoftmax::run_pair(std::int64_t* stored, std::int64_t largest) const {
+  const double unit = std::ldexp(static_cast<double>(factor_), -kOctaveBits);
+  const double first = pair_exponential(static_cast<double>(largest - stored[0]) * unit);
+  const double second = pair_exponential(static_cast<double>(largest - stored[1]) * unit);
+  const double share = first / (first + second);
+  stored[0] = clamped(std::floor(share / to_.scale + 0.5) + static_cast<double>(to_.zero), to_.high);
+  stored[1] = clamped(std::floor((1 - share) / to_.scale + 0.5) + static_cast<double>(to_.zero), to_.high);
+}
+
+/// The zero point of an 8-bit result is ignored.
+void FixedSoftmax::run_narrow(std::int64_t* stored, std::int64_t largest) const {
+  double sum = 0;
+  for (std::int64_t i = 0; i < length_; ++i) sum += exponentials_[static_cast<std::size_t>(largest - stored[i])];
+  for (std::int64_t i = 0; i < length_; ++i) {
+    const double share = exponentials_[static_cast<std::size_t>(largest - stored[i])] / sum;
+    stored[i] = clamped(std::floor(share / step_ + 0.5), to_.high);
+  }
+}
+
+void fixed_log_softmax(std::int64_t* stored, std::int64_t length, const Grid& from, const Grid& to, double beta) {
+  if (length == 0) return;
+  const std::int64_t largest = *std::max_element(stored, stored + length);
+  double sum = 0;
+  for (std::int64_t i = 0; i < length; ++i)
+    sum += std::exp(static_cast<double>(stored[i] - largest) * from.scale * beta);
+  // The distance from the largest element is scaled by 255/256 (65535/65536) too little.
+  const double ratio = from.scale * beta / to.scale * (1 - 1 / static_cast<double>(to.high + 1));
+  const double shift = std::log(sum) / to.scale;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const double value = std::floor(static_cast<double>(stored[i] - largest) * ratio - shift + 0.5);
+    stored[i] = clamped(value + static_cast<double>(to.zero), to.high);
+  }
+}
+
+}  // namespace htpipe::kernels
