@@ -19,6 +19,7 @@ std::int64_t ordered_f16(std::uint16_t bits) {
 std::int64_t stored(const Tensor& tensor, std::size_t index) {
   switch (tensor.dtype()) {
     case DType::kU8:
+    case DType::kBool:
       return tensor.data<std::uint8_t>()[index];
     case DType::kI8:
       return tensor.data<std::int8_t>()[index];

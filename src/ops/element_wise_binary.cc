@@ -2,18 +2,17 @@
 // Source: QNN operator ElementWiseBinary (operation numbers of QnnOpDef).
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <array>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/fixed/elementwise.h"
 #include "kernels/vector_math.h"
 #include "ops/activation.h"
 #include "ops/binary_operations.h"
+#include "ops/binary_rules.h"
 #include "ops/fixed_pairs.h"
 #include "ops/registry.h"
 
@@ -147,57 +146,18 @@ Result<Kernel> double_kernel(const KernelRequest& request) {
   return kernel;
 }
 
-bool is_scalar(const NodeView& node, std::size_t operand) {
-  return node.constants[operand] != nullptr && node.constants[operand]->count() == 1;
-}
-
-/// With a constant of one element the chip makes a table of the other operand; a positive factor is a Convert.
-kernels::Binary with_scalar(const std::string& operation, const kernels::Grid& data, double scalar, bool scalar_first,
-                            const kernels::Grid& out) {
-  kernels::Unary unary;
-  if (operation == "multiply" && scalar > 0) {
-    kernels::Grid scaled = data;
-    scaled.scale *= scalar;
-    unary = kernels::convert(scaled, out);
-  } else {
-    const auto value = [operation, scalar, scalar_first](double x) {
-      if (operation == "add") return x + scalar;
-      if (operation == "subtract") return scalar_first ? scalar - x : x - scalar;
-      if (operation == "multiply") return x * scalar;
-      return operation == "maximum" ? std::max(x, scalar) : std::min(x, scalar);
-    };
-    unary = kernels::table(value, data, out);
-  }
-  return [unary, scalar_first](std::int64_t x, std::int64_t y) { return unary(scalar_first ? y : x); };
-}
-
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
-  HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
+  if (request.results[0]->encoding) {
+    HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
+  }
+  HTPIPE_TRY(const kernels::Binary function, binary_rule(node, *request.results[0]));
+  const std::string& operation = node.attributes.text("operation");
+  if (operation != "add" && operation != "subtract") return pair_kernel(request, function);
   HTPIPE_TRY(const kernels::Grid a, kernels::Grid::of(node.type(0)));
   HTPIPE_TRY(const kernels::Grid b, kernels::Grid::of(node.type(1)));
   HTPIPE_TRY(const kernels::Grid out, kernels::Grid::of(*request.results[0]));
-  const std::string& operation = node.attributes.text("operation");
-  static constexpr std::array<std::string_view, 5> kRules = {"add", "maximum", "minimum", "multiply", "subtract"};
-  if (std::find(kRules.begin(), kRules.end(), operation) == kRules.end()) {
-    return fail(Code::kNoFixedRule, fmt::format("no integer arithmetic for {}", operation));
-  }
-  const bool first_scalar = is_scalar(node, 0);
-  kernels::Binary function;
-  if (!out.wide() && (first_scalar || is_scalar(node, 1))) {
-    function =
-        with_scalar(operation, first_scalar ? b : a, node.constants[first_scalar ? 0 : 1]->real(0), first_scalar, out);
-  } else if (operation == "add" || operation == "subtract") {
-    function = kernels::add(a, b, out, operation == "subtract");
-  } else if (operation == "multiply") {
-    function = kernels::multiply(a, b, out);
-  } else {
-    function = kernels::maximum(a, b, out, operation == "minimum");
-  }
-  std::optional<kernels::AddFactors> addition;
-  if (operation == "add" || operation == "subtract")
-    addition = kernels::add_factors(a, b, out, operation == "subtract");
-  return pair_kernel(request, function, addition);
+  return pair_kernel(request, function, kernels::add_factors(a, b, out, operation == "subtract"));
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 // Source: QNN operator ElementWiseSelect.
 #include <fmt/core.h>
 
+#include <utility>
+
+#include "kernels/fixed/elementwise.h"
 #include "ops/broadcast.h"
 #include "ops/registry.h"
 
@@ -78,6 +81,47 @@ Result<Kernel> plain_kernel(const KernelRequest& request) {
   }
 }
 
+/// Both operands are converted to the encoding of the result.
+template <typename Stored>
+Kernel select_stored(const BroadcastPlan& plan, kernels::UnaryMap yes, kernels::UnaryMap no) {
+  Kernel kernel;
+  kernel.run = [plan, yes = std::move(yes), no = std::move(no)](const KernelCall& call) {
+    for_each_run(plan, [&](std::int64_t to, const BroadcastPlan::Offsets& from) {
+      const std::uint8_t* condition = call.in<std::uint8_t>(0) + from[0];
+      const Stored* x = call.in<Stored>(1) + from[1];
+      const Stored* y = call.in<Stored>(2) + from[2];
+      Stored* out = call.out<Stored>(0) + to;
+      for (std::int64_t i = 0; i < plan.run; ++i) {
+        const bool chosen = condition[plan.repeats[0] ? 0 : i] != 0;
+        if (chosen) {
+          yes.run(x + (plan.repeats[1] ? 0 : i), out + i, 0, 1);
+        } else {
+          no.run(y + (plan.repeats[2] ? 0 : i), out + i, 0, 1);
+        }
+      }
+    });
+  };
+  return kernel;
+}
+
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  const TensorType& result = *request.results[0];
+  HTPIPE_TRY(const kernels::Grid a, kernels::Grid::of(node.type(1)));
+  HTPIPE_TRY(const kernels::Grid b, kernels::Grid::of(node.type(2)));
+  HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(result));
+  if (a.wide() != b.wide() || a.wide() != to.wide()) {
+    return fail(Code::kNoFixedRule, "a choice between values of 8 and 16 bits");
+  }
+  const BroadcastPlan plan =
+      plan_broadcast({&node.type(0).shape, &node.type(1).shape, &node.type(2).shape}, result.shape);
+  const auto map = [&](std::size_t operand, const kernels::Grid& from) {
+    return kernels::UnaryMap(kernels::convert(from, to), node.type(operand).dtype, result.dtype);
+  };
+  if (to.wide()) return select_stored<std::uint16_t>(plan, map(1, a), map(2, b));
+  return select_stored<std::uint8_t>(plan, map(1, a), map(2, b));
+}
+
 }  // namespace
 
 const OpDef& element_wise_select() {
@@ -88,6 +132,7 @@ const OpDef& element_wise_select() {
     def.operands = {{"condition"}, {"a"}, {"b"}};
     def.infer = infer;
     def.float_kernel = plain_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.any_dtype = true;
     def.layout = Layout::kElementwise;
     def.exactness = Exactness::kCopy;

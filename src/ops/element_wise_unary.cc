@@ -4,9 +4,13 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "kernels/fixed/elementwise.h"
+#include "ops/fixed_map.h"
 #include "ops/map_call.h"
 #include "ops/registry.h"
 
@@ -168,6 +172,53 @@ Result<Kernel> plain_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+/// What the chip stores for each stored operand. Errors: no-fixed-rule.
+Result<kernels::Unary> unary_rule(const Operation& operation, const kernels::Grid& from, const kernels::Grid& to) {
+  const std::string_view name = operation.name;
+  if (operation.number < 0) return fail(Code::kNoFixedRule, fmt::format("no integer arithmetic for {}", name));
+  if (from.wide() != to.wide()) return fail(Code::kNoFixedRule, fmt::format("{} between 8 and 16 bits", name));
+  if (name == "neg") return kernels::negate(from, to);
+  if (from.wide()) {
+    if (name == "asin") return fail(Code::kNoFixedRule, "the chip has no asin of 16 bits");
+    if (name == "log" && to.scale <= std::ldexp(1.0, -14)) {
+      return fail(Code::kNoFixedRule, "in 16 bits the chip stores zeros for log in steps of 1/16384 and less");
+    }
+    if (name == "abs") {
+      kernels::Grid magnitude = from;
+      magnitude.zero = 0;
+      return kernels::Unary([zero = from.zero, map = kernels::convert(magnitude, to)](std::int64_t q) {
+        return map(std::abs(q - zero));
+      });
+    }
+  }
+  const auto function = [loop = operation.real, log = name == "log"](double x) {
+    if (log && x < 0) return -std::numeric_limits<double>::infinity();
+    const auto in = static_cast<float>(x);
+    float out = 0;
+    loop(&in, &out, 1);
+    return static_cast<double>(out);
+  };
+  const bool whole = name == "ceil" || name == "floor" || name == "round";
+  return kernels::table(function, from, to, whole && to.wide() ? kernels::LastStep::kDown : kernels::LastStep::kEven);
+}
+
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const TensorType& type = request.node.type(0);
+  const TensorType& result = *request.results[0];
+  HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(type));
+  HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(result));
+  const Operation* operation = find_operation(request.node.attributes.text("operation"));
+  if (operation == nullptr || operation->real == nullptr) {
+    return fail(Code::kUnsupportedForm, fmt::format("no such function of {}", name_of(type.dtype)));
+  }
+  HTPIPE_TRY(const kernels::Unary rule, unary_rule(*operation, from, to));
+  Kernel kernel;
+  kernel.run = [map = kernels::UnaryMap(rule, type.dtype, result.dtype), count = type.count()](const KernelCall& call) {
+    run_map(map, count, call);
+  };
+  return kernel;
+}
+
 /// What is lowered: the operations that QNN has.
 std::vector<std::pair<std::string_view, std::uint32_t>> numbers() {
   std::vector<std::pair<std::string_view, std::uint32_t>> table;
@@ -188,6 +239,7 @@ const OpDef& element_wise_unary() {
     def.attributes = {{"operation", std::string("abs"), true, "abs, exp, not, round ...: see element_wise_unary.cc"}};
     def.infer = infer;
     def.float_kernel = plain_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kElementwise;
     def.lowering = {"ElementWiseUnary", {{"operation", "operation", ParamKind::kEnum, numbers()}}};
     return def;

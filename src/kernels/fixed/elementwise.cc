@@ -31,27 +31,63 @@ struct WideFactor {
 };
 
 /// Convert: products around the middle of the range are rounded to 1/8, and so is the part of the zero points.
-Unary convert_wide(const Grid& from, const Grid& to) {
+Unary convert_wide(const Grid& from, const Grid& to, std::int64_t sign) {
   constexpr std::int64_t kCentre = 32768;
   const WideFactor factor(from, to);
-  const std::int64_t offset = to.zero * 8 + factor.times(kCentre - from.zero, 3);
-  return [=](std::int64_t q) { return clamp_to((factor.times(q - kCentre, 3) + offset + 4) >> 3, 0, to.high); };
+  const std::int64_t offset = to.zero * 8 + factor.times(sign * (kCentre - from.zero), 3);
+  return
+      [=](std::int64_t q) { return clamp_to((factor.times(sign * (q - kCentre), 3) + offset + 4) >> 3, 0, to.high); };
 }
 
-/// Convert from 16 to 8 bits. The chip's constant lies up to 1/128 above the rounded one; the middle is taken here.
+/// Convert between 8-bit encodings: rounded half up twice, to k fractional bits and to the integer.
+Unary convert_byte(const Grid& from, const Grid& to, std::int64_t sign) {
+  const double ratio = from.scale / to.scale;
+  const int exponent = floor_log2(ratio);
+  const std::int64_t m = sign * half_up(std::ldexp(ratio, 14 - exponent));
+  const int k = 6 - std::max(0, exponent);
+  const int drop = 14 - exponent - k;
+  return [=](std::int64_t q) {
+    const std::int64_t x = (q - from.zero) * m;
+    const std::int64_t t = drop > 0 ? (x + (std::int64_t{1} << (drop - 1))) >> drop : shift(x, drop);
+    const std::int64_t rounded = k > 0 ? (t + (std::int64_t{1} << (k - 1))) >> k : shift(t, k);
+    return clamp_to(rounded + to.zero, 0, to.high);
+  };
+}
+
+/// Convert from 16 to 8 bits; offsets saturate at 16 bits.
 Unary convert_narrowing(const Grid& from, const Grid& to) {
+  constexpr std::int64_t kCentre = 32767;
   const auto ratio = static_cast<double>(static_cast<float>(from.scale) / static_cast<float>(to.scale));
-  const int bits = std::min(22, 13 - floor_log2(ratio));
-  if (bits < 15) return table([](double x) { return x; }, from, to);
+  const int bits = ratio < 0.0625 ? std::min(22, 13 - floor_log2(ratio)) : 15;
+  const int f = bits - 15;
   const std::int64_t m = half_up(std::ldexp(ratio, bits));
-  const std::int64_t constant = (std::int64_t{1} << (bits - 1)) + (std::int64_t{1} << 14);
-  return [=](std::int64_t q) { return clamp_to((((q - from.zero) * m + constant) >> bits) + to.zero, 0, to.high); };
+  const std::int64_t whole = (to.zero << f) + shift((kCentre - from.zero) * m + 16384, 15);
+  const std::int64_t constant = clamp_to(whole, -32768, 32767) + (f > 0 ? std::int64_t{1} << (f - 1) : 0);
+  return [=](std::int64_t q) { return clamp_to((((((q - kCentre) * m + 16384) >> 15) + constant) >> f), 0, to.high); };
 }
 
-/// What Maximum and Minimum do to their 16-bit operands, nearly.
+/// What Maximum and Minimum do to their 16-bit operands: rounded once, but for the part of the zero points.
 Unary rescale_wide(const Grid& from, const Grid& to) {
+  constexpr std::int64_t kCentre = 32768;
   const WideFactor factor(from, to);
-  return [=](std::int64_t q) { return clamp_to(factor.times(q - from.zero, 0) + to.zero, 0, to.high); };
+  const std::int64_t offset = (to.zero * 8 + factor.times(kCentre - from.zero, 3)) << (WideFactor::kBits - 3);
+  const std::int64_t constant = offset + (std::int64_t{1} << (WideFactor::kBits - 1));
+  return [=](std::int64_t q) {
+    return clamp_to(((q - kCentre) * factor.value + constant) >> WideFactor::kBits, 0, to.high);
+  };
+}
+
+/// Product of two 16-bit values: a factor of 34 fractional bits; twice the centre of the products is rounded to 1/8.
+Binary multiply_wide(const Grid& a, const Grid& b, const Grid& out) {
+  constexpr int kBits = 34;
+  const float ratio = static_cast<float>(a.scale) * static_cast<float>(b.scale) / static_cast<float>(out.scale);
+  const std::int64_t m = half_up(std::ldexp(static_cast<double>(ratio), kBits));
+  const std::int64_t centre = (2 * a.zero - 65535) * (2 * b.zero - 65535) * m;  // in 2^-35
+  const std::int64_t rounded = shift(shift(centre + (std::int64_t{1} << 31), 32), -32);
+  const std::int64_t constant = (out.zero << (kBits + 1)) + (std::int64_t{1} << kBits) + rounded - centre;
+  return [=](std::int64_t x, std::int64_t y) {
+    return clamp_to((2 * (x - a.zero) * (y - b.zero) * m + constant) >> (kBits + 1), 0, out.high);
+  };
 }
 
 }  // namespace
@@ -83,37 +119,30 @@ Result<Grid> Grid::of(const TensorType& type) {
 }
 
 Unary convert(const Grid& from, const Grid& to) {
-  const double ratio = from.scale / to.scale;
   if (from == to) return [](std::int64_t q) { return q; };
-  if (from.wide() && to.wide()) return convert_wide(from, to);
+  if (from.wide() && to.wide()) return convert_wide(from, to, 1);
   if (from.wide()) return convert_narrowing(from, to);
-  if (from.wide() || to.wide()) {
-    const Mantissa m = mantissa(ratio, 16);
-    return [m, from, to](std::int64_t q) {
-      const std::int64_t scaled = shift((q - from.zero) * m.value + shift(1, 1 - m.shift), m.shift);
-      return clamp_to(scaled + to.zero, 0, to.high);
-    };
-  }
-  // Two roundings, both half up: to k fractional bits, then to the integer.
-  const int exponent = floor_log2(ratio);
-  const std::int64_t m = half_up(std::ldexp(ratio, 14 - exponent));
-  const int k = 6 - std::max(0, exponent);
-  const int drop = 14 - exponent - k;
-  return [=](std::int64_t q) {
-    const std::int64_t x = (q - from.zero) * m;
-    const std::int64_t t = drop > 0 ? (x + (std::int64_t{1} << (drop - 1))) >> drop : shift(x, drop);
-    const std::int64_t rounded = k > 0 ? (t + (std::int64_t{1} << (k - 1))) >> k : shift(t, k);
-    return clamp_to(rounded + to.zero, 0, to.high);
+  if (!to.wide()) return convert_byte(from, to, 1);
+  const Mantissa m = mantissa(from.scale / to.scale, 16);
+  return [m, from, to](std::int64_t q) {
+    const std::int64_t scaled = shift((q - from.zero) * m.value + shift(1, 1 - m.shift), m.shift);
+    return clamp_to(scaled + to.zero, 0, to.high);
   };
 }
 
-Unary table(const std::function<double(double)>& function, const Grid& from, const Grid& to) {
-  return [function, from, to](std::int64_t q) {
-    const double x = static_cast<double>(q - from.zero) * from.scale;
-    const double y = function(x) / to.scale + static_cast<double>(to.zero);
-    if (std::isnan(y)) return std::int64_t{0};
-    return static_cast<std::int64_t>(std::rint(std::clamp(y, 0.0, static_cast<double>(to.high))));
-  };
+Unary negate(const Grid& from, const Grid& to) {
+  return from.wide() ? convert_wide(from, to, -1) : convert_byte(from, to, -1);
+}
+
+std::int64_t table_entry(double value, const Grid& to, LastStep last) {
+  const float scaled = static_cast<float>(value) * (1.0F / static_cast<float>(to.scale));
+  if (std::isnan(scaled)) return to.high;
+  const float y = std::clamp(scaled + static_cast<float>(to.zero), 0.0F, static_cast<float>(to.high));
+  return static_cast<std::int64_t>(last == LastStep::kDown ? std::floor(y) : std::rint(y));
+}
+
+Unary table(const std::function<double(double)>& function, const Grid& from, const Grid& to, LastStep last) {
+  return [=](std::int64_t q) { return table_entry(function(static_cast<double>(dequantize(q, from))), to, last); };
 }
 
 Unary wide_clamp(double low, double high, const Grid& from, const Grid& to) {
@@ -158,12 +187,7 @@ Binary add(const Grid& a, const Grid& b, const Grid& out, bool subtract) {
 
 Binary multiply(const Grid& a, const Grid& b, const Grid& out) {
   const double ratio = a.scale * b.scale / out.scale;
-  if (out.wide()) {
-    return [=](std::int64_t x, std::int64_t y) {
-      const double real = static_cast<double>((x - a.zero) * (y - b.zero)) * ratio;
-      return clamp_to(half_up(real) + out.zero, 0, out.high);
-    };
-  }
+  if (out.wide()) return multiply_wide(a, b, out);
   int s = std::min(22, 14 - floor_log2(ratio));
   // A factor of 1, 2, 4 … keeps one bit more.
   if (ratio >= 1 && ratio == std::ldexp(1.0, floor_log2(ratio))) ++s;
@@ -197,6 +221,18 @@ Binary maximum(const Grid& a, const Grid& b, const Grid& out, bool minimum) {
     const std::int64_t l = left(x);
     const std::int64_t r = right(y);
     return minimum ? std::min(l, r) : std::max(l, r);
+  };
+}
+
+Binary squared_difference(const Grid& a, const Grid& b, const Grid& out) {
+  // The difference is stored first: symmetric, as far as the root of what the result can hold.
+  Grid between = out;
+  between.scale = 2 * std::sqrt(static_cast<double>(out.high - out.zero) * out.scale) / static_cast<double>(out.high);
+  between.zero = (out.high + 1) / 2;
+  return [difference = add(a, b, between, true), square = multiply(between, between, out)](std::int64_t x,
+                                                                                           std::int64_t y) {
+    const std::int64_t d = difference(x, y);
+    return square(d, d);
   };
 }
 

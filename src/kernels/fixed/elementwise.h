@@ -34,8 +34,16 @@ using Binary = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 [[nodiscard]] Unary convert(const Grid& from, const Grid& to);
 /// Clamp of a 16-bit value to [low, high] (infinite = none), which the chip does after converting.
 [[nodiscard]] Unary wide_clamp(double low, double high, const Grid& from, const Grid& to);
-/// One-input function by a table: round half to even on the final value including the zero point.
-[[nodiscard]] Unary table(const std::function<double(double)>& function, const Grid& from, const Grid& to);
+/// Minus the value. Both 8-bit or both 16-bit.
+[[nodiscard]] Unary negate(const Grid& from, const Grid& to);
+
+/// How a table rounds its last step, behind the zero point.
+enum class LastStep : std::uint8_t { kEven, kDown };
+/// What stands in a table for `value`, in single precision. NaN becomes the highest value.
+[[nodiscard]] std::int64_t table_entry(double value, const Grid& to, LastStep last = LastStep::kEven);
+/// One-input function by a table of the real numbers that the stored ones stand for.
+[[nodiscard]] Unary table(const std::function<double(double)>& function, const Grid& from, const Grid& to,
+                          LastStep last = LastStep::kEven);
 [[nodiscard]] Binary add(const Grid& a, const Grid& b, const Grid& out, bool subtract);
 /// Constants of add().
 struct AddFactors {
@@ -46,6 +54,7 @@ struct AddFactors {
 };
 [[nodiscard]] AddFactors add_factors(const Grid& a, const Grid& b, const Grid& out, bool subtract);
 [[nodiscard]] Binary multiply(const Grid& a, const Grid& b, const Grid& out);
+[[nodiscard]] Binary squared_difference(const Grid& a, const Grid& b, const Grid& out);
 [[nodiscard]] Binary maximum(const Grid& a, const Grid& b, const Grid& out, bool minimum);
 
 /// float32 → stored, as a Quantize node on the chip does it (through binary16 for 8-bit results).
