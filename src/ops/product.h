@@ -13,7 +13,7 @@ namespace htpipe::ops {
 /// What a kernel that calls share_product needs of Kernel::lane_scratch_bytes.
 inline constexpr std::size_t kProductScratch = static_cast<std::size_t>(kernels::kBlockFloats) * sizeof(float);
 /// Multiply-adds that are worth a hand-over to another thread.
-inline constexpr std::int64_t kProductGrain = std::int64_t{1} << 20;
+inline constexpr std::int64_t kProductGrain = std::int64_t{1} << 18;
 
 /// c[m, n] = a · b, see kernels::gemm_f32. Shares out rows; columns where they are more, so that every thread reads its
 /// own part of the larger side.
@@ -24,10 +24,10 @@ void share_product(const KernelCall& call, std::int64_t m, Fill fill, const kern
   const std::int64_t panels = b.panels();
   const auto items_of = [](std::int64_t macs) { return kProductGrain / std::max<std::int64_t>(macs, 1) + 1; };
   if (b.n > m && panels > 4) {
-    // Each part fills blocks of all rows again, so there are no more parts than threads keep busy; four panels are a tile.
-    const std::int64_t parts = 2 * static_cast<std::int64_t>(call.lanes.count);
-    const std::int64_t grain = std::max(items_of(m * b.k * kernels::kPanel), (panels + parts - 1) / parts);
-    for_parts(call, panels, (grain + 3) / 4 * 4, [&](std::int64_t begin, std::int64_t end, std::byte* scratch) {
+    // Each part fills blocks of all rows again, so there are no more parts than threads. Tiles take pairs of panels.
+    const std::int64_t lanes = call.lanes.count;
+    const std::int64_t grain = std::max(items_of(m * b.k * kernels::kPanel), (panels + lanes - 1) / lanes);
+    for_parts(call, panels, (grain + 1) / 2 * 2, [&](std::int64_t begin, std::int64_t end, std::byte* scratch) {
       kernels::gemm_f32(fill, b, begin, end, c, c_stride, m, epilogue, reinterpret_cast<float*>(scratch));
     });
     return;
