@@ -133,11 +133,12 @@ const std::vector<std::string>& default_order() {
   static const std::vector<std::string> order = {
       "remove_dead_code",
       "fold_constants remove_identities",
-      "simplify_masks fuse_l2_norm fold_pad",
-      "fold_batchnorm fuse_activation",
+      "simplify_masks fuse_l2_norm fuse_layer_norm fold_pad",
+      "fold_batchnorm fold_scale fuse_activation fuse_hard_swish",
       "to_channel_last",
       // What stood between a producer and its activation or Batchnorm may be gone now.
-      "cancel_transposes fold_transpose remove_identities fold_constants fold_batchnorm fuse_activation",
+      "cancel_transposes fold_transpose remove_identities fold_constants fold_batchnorm fold_scale "
+      "fuse_activation fuse_hard_swish",
       "flatten_linear",
       "remove_dead_code",
   };
