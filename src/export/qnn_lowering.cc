@@ -108,6 +108,7 @@ class Lowerer {
       return fail(Code::kUnsupportedForm, "QNN takes channel-last data only; run the pass to_channel_last");
     }
     if (node.op->lowering.check) HTPIPE_CHECK_OK(node.op->lowering.check(NodeTypes(node).view()));
+    if (is_fused_by_chip(node)) return add_between_reshapes(node);
     qnn::OpSpec op{node.name(), std::string(node.op->lowering.type), {}, {}, {}};
     HTPIPE_TRY(op.params, lower_params(*node.op, node.attributes));
     for (const Value* operand : node.operands) {
@@ -127,6 +128,40 @@ class Lowerer {
       return {};
     }
     return add_with_activation(std::move(op), result, name);
+  }
+
+  /// v73 and later compute a hard_swish right behind a convolution from the convolution's sum, with other roundings than
+  /// the two operators have. A Reshape between them keeps what was quantised and costs nothing.
+  static bool is_fused_by_chip(const Node& node) {
+    if (!node.is("ElementWiseNeuron") || node.attributes.text("operation") != "hard_swish") return false;
+    const Value& data = *node.operands[0];
+    if (!data.type.encoding || data.type.shape.size() != 4 || data.producer == nullptr) return false;
+    return data.producer->is("Conv2d") || data.producer->is("DepthWiseConv2d");
+  }
+
+  Status add_between_reshapes(const Node& node) {
+    const Value& data = *node.operands[0];
+    const Value& result = *node.result();
+    const Shape& shape = data.type.shape;
+    const Shape flat = {1, 1, shape[0] * shape[1] * shape[2], shape[3]};
+    const auto add_flat = [&](const Value& value) {
+      TensorType type = value.type;
+      type.shape = flat;
+      const std::string name = value.name + "_flat_of_" + result.name;
+      spec_.tensors.push_back({name, qnn::TensorRole::kNative, type, {}});
+      return name;
+    };
+    const std::string reshape(find_op("Reshape")->lowering.type);
+    const std::string before = add_flat(data);
+    const std::string after = add_flat(result);
+    add_tensor(data);
+    add_tensor(result);
+    qnn::OpSpec op{node.name(), std::string(node.op->lowering.type), {}, {before}, {after}};
+    HTPIPE_TRY(op.params, lower_params(*node.op, node.attributes));
+    spec_.ops.push_back({before, reshape, {}, {data.name}, {before}});
+    spec_.ops.push_back(std::move(op));
+    spec_.ops.push_back({after, reshape, {}, {after}, {result.name}});
+    return {};
   }
 
   Status add_with_activation(qnn::OpSpec op, const Value& result, const std::string& activation) {

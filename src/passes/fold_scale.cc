@@ -64,8 +64,8 @@ Result<PassReport> run(Graph& graph) {
 }  // namespace
 
 const Pass& fold_scale() {
-  static const Pass pass = {"fold_scale",
-                            "Folds products and sums with constants into the layer in front of them.", run};
+  static const Pass pass = {"fold_scale", "Folds products and sums with constants into the layer in front of them.",
+                            run};
   return pass;
 }
 

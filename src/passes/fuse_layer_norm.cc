@@ -81,13 +81,17 @@ std::optional<Match> match(const Graph& graph, Node& sum) {
   }
   Value* input = difference->operands[0];
   Node* mean = single_use_producer(graph, difference->operands[1]);
-  const auto users = static_cast<std::size_t>(square->is("ElementWiseBinary") && square->operands[1] == centred ? 3 : 2);
+  const auto users =
+      static_cast<std::size_t>(square->is("ElementWiseBinary") && square->operands[1] == centred ? 3 : 2);
   if (!is_mean(mean, input) || centred->users.size() != users || graph.is_output(centred)) return std::nullopt;
   const Shape& shape = input->type.shape;
   if (!is_vector(*inner->second, shape) || !is_vector(*outer->second, shape) || sum.result()->type.shape != shape) {
     return std::nullopt;
   }
-  return Match{input, inner->second, outer->second, to_floats(variance->second->constant).front(),
+  return Match{input,
+               inner->second,
+               outer->second,
+               to_floats(variance->second->constant).front(),
                {&sum, product, quotient, root, shifted, mean_square, square, difference, mean}};
 }
 
@@ -108,10 +112,9 @@ Result<PassReport> run(Graph& graph) {
     const std::string name = node->name();
     const auto last = static_cast<std::int64_t>(found->input->type.shape.size()) - 1;
     HTPIPE_TRY(Node * norm,
-               graph.add_node("LayerNorm", name,
-                              {{"axes", std::vector<std::int64_t>{last}}, {"epsilon", found->epsilon}},
-                              {found->input, vector_of(graph, found->gamma), vector_of(graph, found->beta)},
-                              node->source, node));
+               graph.add_node(
+                   "LayerNorm", name, {{"axes", std::vector<std::int64_t>{last}}, {"epsilon", found->epsilon}},
+                   {found->input, vector_of(graph, found->gamma), vector_of(graph, found->beta)}, node->source, node));
     graph.replace_uses(node->result(), norm->result());
     for (Node* part : found->parts) erase_unused(graph, part);
     graph.rename(norm->result(), name);

@@ -50,6 +50,7 @@ class Quantizer {
       : source_(source), ranges_(ranges), options_(options), graph_(source.name()) {}
 
   Result<Graph> run() {
+    share_ranges_of_concats();
     for (const Value* input : source_.inputs()) {
       const Precision precision = precision_of(input->name);
       TensorType type = input->type;
@@ -78,6 +79,21 @@ class Quantizer {
   [[nodiscard]] Precision precision_of(const std::string& name) const {
     const auto at = options_.precisions.find(name);
     return at == options_.precisions.end() ? options_.default_precision : at->second;
+  }
+
+  /// What only a Concat reads gets the range of the Concat: nothing is converted there. (The chip computes some
+  /// operators in the encoding of the Concat behind them, whatever their own.)
+  void share_ranges_of_concats() {
+    for (auto node = source_.nodes().rbegin(); node != source_.nodes().rend(); ++node) {
+      const auto whole = ranges_.find((*node)->name());
+      if (!(*node)->is("Concat") || whole == ranges_.end()) continue;
+      for (const Value* operand : (*node)->operands) {
+        const auto own = ranges_.find(operand->name);
+        if (own == ranges_.end() || operand->producer == nullptr || operand->users.size() != 1) continue;
+        const bool calibrated = operand->producer->op->result_encoding == ResultEncoding::kCalibrated;
+        if (calibrated && !source_.is_output(operand) && activation_of(operand) == "none") own->second = whole->second;
+      }
+    }
   }
 
   void bind(const Value* value, Precision precision, Value* made) {
@@ -266,7 +282,7 @@ class Quantizer {
   }
 
   const Graph& source_;
-  const Ranges& ranges_;
+  Ranges ranges_;
   const QuantizeOptions& options_;
   Graph graph_;
   std::map<Key, Value*> made_;
