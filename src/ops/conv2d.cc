@@ -22,10 +22,14 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   if (weight.type().encoding && weight.type().encoding->per_block() && shapes.window.cells() > 1) {
     return fail(Code::kNoFixedRule, "the emulator computes a convolution with scales per block wrong unless it is 1x1");
   }
+  const bool dilated = shapes.window.dilation_h > 1 || shapes.window.dilation_w > 1;
+  const bool strided = shapes.window.stride_h > 1 || shapes.window.stride_w > 1;
+  const auto form = dilated && strided ? kernels::ConvForm::kExact : kernels::ConvForm::kStandard;
   HTPIPE_TRY(const kernels::ColumnWeights columns,
-             kernels::column_weights(weight.type(), weight.bytes().data(), {shapes.out_channels, 1}));
+             kernels::column_weights(weight.type(), weight.bytes().data(), {shapes.out_channels, 1},
+                                     dilated && strided ? kernels::Excess::kKeep : kernels::Excess::kShrink));
   auto product = std::make_shared<FixedProduct>();
-  HTPIPE_TRY(*product, FixedProduct::make(request, columns, shapes.patch(), shapes.out_channels, shapes.group));
+  HTPIPE_TRY(*product, FixedProduct::make(request, columns, shapes.patch(), shapes.out_channels, shapes.group, form));
   Kernel kernel;
   kernel.scratch_bytes = product->scratch_bytes(shapes.window);
   kernel.lane_scratch_bytes = product->lane_scratch_bytes(shapes.window);

@@ -8,6 +8,7 @@
 #include "kernels/fixed/conv_requant.h"
 #include "kernels/fixed/elementwise.h"
 #include "ops/activation.h"
+#include "ops/depth_wise_form.h"
 #include "ops/fixed_depthwise.h"
 #include "ops/fixed_product.h"
 #include "ops/lanes.h"
@@ -137,25 +138,17 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return with_layout(node, shapes.window.out_pixels(), shapes.out_channels, std::move(kernel));
 }
 
-kernels::ConvForm form_of(const Shapes& shapes, int htp_version, bool wide) {
-  const Window& w = shapes.window;
-  if (shapes.multiplier > 1) return kernels::ConvForm::kExact;
-  if (w.kernel_h == 1 && w.kernel_w == 1) {
-    if (wide) return kernels::ConvForm::kNoShift;
-    if (htp_version < 73) return kernels::ConvForm::kExact;
-  }
-  if (w.stride_h == 2 && w.stride_w == 2) return kernels::ConvForm::kNoShift;
-  return kernels::ConvForm::kStandard;
-}
-
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const Shapes shapes, shapes_of(node));
   if (!is_nhwc(node.attributes)) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
   HTPIPE_CHECK_OK(check_activation_encoding(node.attributes.text("activation"), *request.results[0]));
   HTPIPE_TRY(const Tensor weight, nhwc_weights(node, depth_wise_conv2d().weight_to_nhwc));
+  HTPIPE_TRY(const kernels::ConvForm form,
+             depth_wise_form(shapes.window, shapes.multiplier, node.type(0), weight.type(), request.htp_version));
+  const auto excess = form == kernels::ConvForm::kStandard ? kernels::Excess::kShrink : kernels::Excess::kKeep;
   HTPIPE_TRY(const auto columns,
-             kernels::column_weights(weight.type(), weight.bytes().data(), {shapes.out_channels, 1}));
+             kernels::column_weights(weight.type(), weight.bytes().data(), {shapes.out_channels, 1}, excess));
   HTPIPE_TRY(const kernels::Grid grid, kernels::Grid::of(node.type(0)));
   HTPIPE_TRY(const std::vector<std::int32_t> bias, stored_bias(node, 2));
   std::vector<std::int64_t> sums(static_cast<std::size_t>(shapes.out_channels), 0);
@@ -163,9 +156,10 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const float bias_scale = node.has(2) && node.type(2).encoding ? node.type(2).encoding->scale() : 1.0F;
   HTPIPE_TRY(const auto requant,
              kernels::ConvRequant::make({node.type(0), columns.scales, *request.results[0], bias, sums, bias_scale,
-                                         shapes.out_channels, form_of(shapes, request.htp_version, grid.wide()),
-                                         request.htp_version}));
-  if (shapes.multiplier == 1 && !columns.scales.deep && shapes.window.cells() <= FixedDepthwise::kMostTaps) {
+                                         shapes.out_channels, form, request.htp_version}));
+  const bool bytes =
+      std::all_of(columns.values.begin(), columns.values.end(), [](int w) { return w >= -128 && w <= 127; });
+  if (shapes.multiplier == 1 && bytes && !columns.scales.deep && shapes.window.cells() <= FixedDepthwise::kMostTaps) {
     const auto depthwise =
         std::make_shared<FixedDepthwise>(shapes.window, grid, node.type(0).dtype, columns.values, requant);
     Kernel kernel;

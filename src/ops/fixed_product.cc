@@ -66,12 +66,12 @@ FixedProduct::Packed FixedProduct::pack(const Request& request) {
 }
 
 Result<FixedProduct> FixedProduct::make(const KernelRequest& request, const kernels::ColumnWeights& weights,
-                                        std::int64_t k, std::int64_t n, std::int64_t group) {
+                                        std::int64_t k, std::int64_t n, std::int64_t group, kernels::ConvForm form) {
   const NodeView& node = request.node;
   HTPIPE_TRY(const std::vector<std::int32_t> bias, stored_bias(node, 2));
   const float bias_scale = node.has(2) && node.type(2).encoding ? node.type(2).encoding->scale() : 1.0F;
-  return make({node.type(0), *request.results[0], weights, k, n, group, bias, bias_scale, request.htp_version,
-               kernels::ConvForm::kStandard, node.constants[1]});
+  return make({node.type(0), *request.results[0], weights, k, n, group, bias, bias_scale, request.htp_version, form,
+               node.constants[1]});
 }
 
 Result<FixedProduct> FixedProduct::make(const Request& request) {
@@ -88,12 +88,13 @@ Result<FixedProduct> FixedProduct::make(const Request& request) {
              kernels::ConvRequant::make({request.input, request.weights.scales, request.output, request.bias, sums,
                                          request.bias_scale, request.n, request.form, request.htp_version}));
   FixedProduct product;
+  const bool exact = request.form == kernels::ConvForm::kExact;
   const auto make_packed = [&] { return pack(request); };
   if (request.constant == nullptr) {
     product.packed_ = std::make_shared<const Packed>(make_packed());
   } else {
     product.packed_ = shared_packed<Packed>(
-        *request.constant, fmt::format("bytes {} {} {}", request.k, request.n, request.group), make_packed);
+        *request.constant, fmt::format("bytes {} {} {} {}", request.k, request.n, request.group, exact), make_packed);
   }
   const bool wide = grid.wide();
   product.input_planes_ = wide ? 2 : 1;

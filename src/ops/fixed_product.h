@@ -39,7 +39,8 @@ class FixedProduct {
   static Result<FixedProduct> make(const Request& request);
   /// The same for a node whose operand 0 is the data, 1 the weights, and 2 a constant bias.
   static Result<FixedProduct> make(const KernelRequest& request, const kernels::ColumnWeights& weights, std::int64_t k,
-                                   std::int64_t n, std::int64_t group);
+                                   std::int64_t n, std::int64_t group,
+                                   kernels::ConvForm form = kernels::ConvForm::kStandard);
 
   /// Scratch of run(): of the call and of each of its lanes.
   [[nodiscard]] std::size_t scratch_bytes(const kernels::Window& window) const;

@@ -19,6 +19,7 @@ const OpDef& transpose_conv2d() {
     def.attributes = transpose_convolution_attributes(kAxes);
     def.infer = [](const NodeView& node) { return infer_transpose_convolution(node, kAxes); };
     def.float_kernel = [](const KernelRequest& request) { return transpose_convolution_kernel(request, kAxes); };
+    def.fixed_kernel = fixed_transpose_convolution;
     def.macs = transpose_convolution_macs;
     def.layout = Layout::kSpatial;
     def.weight_channel_axis = 3;

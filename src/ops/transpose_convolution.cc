@@ -15,45 +15,8 @@ namespace {
 
 using kernels::Window;
 
-struct Shapes {
-  Window window;  ///< of the convolution whose gradient this is: window.in_* is our result, window.out_* our input
-  std::int64_t group = 1;
-  std::int64_t in_channels = 1;
-  std::int64_t out_per_group = 1;
-  [[nodiscard]] std::int64_t in_per_group() const { return in_channels / group; }
-  [[nodiscard]] std::int64_t patch() const { return window.cells() * out_per_group; }
-};
-
-Result<Shapes> shapes_of(const NodeView& node, std::size_t axes) {
-  const Shape& weight = node.type(1).shape;
-  const Shape& data = node.type(0).shape;
-  if (weight.size() != axes + 2 || data.size() != axes + 2) {
-    return fail(Code::kShapeMismatch, fmt::format("input and weights need rank {}", axes + 2));
-  }
-  const bool nhwc = node.attributes.text("data_layout") == "nhwc";
-  Shapes shapes;
-  shapes.group = node.attributes.integer("group");
-  shapes.in_channels = weight[nhwc ? axes : 0];
-  shapes.out_per_group = weight[nhwc ? axes + 1 : 1];
-  if (shapes.group < 1 || shapes.in_channels % shapes.group != 0 || shapes.out_per_group < 1 ||
-      shapes.group > (std::int64_t{1} << 31) || shapes.out_per_group > (std::int64_t{1} << 31) ||
-      shapes.in_channels != channels_of(data, nhwc)) {
-    return fail(Code::kShapeMismatch, fmt::format("weights {} with {} groups do not fit {}", to_string(weight),
-                                                  shapes.group, to_string(data)));
-  }
-  const std::int64_t out_channels = shapes.out_per_group * shapes.group;
-  const auto first = weight.begin() + (nhwc ? 0 : 2);
-  HTPIPE_TRY(shapes.window,
-             make_transposed_window(node, {first, first + static_cast<std::ptrdiff_t>(axes)}, out_channels));
-  if (node.has(2) && node.type(2).count() != out_channels) {
-    return fail(Code::kShapeMismatch,
-                fmt::format("bias {} for {} output channels", to_string(node.type(2).shape), out_channels));
-  }
-  return shapes;
-}
-
 /// The weights of one group as a matrix [in, cells * out]: what an input pixel adds to its patch.
-void gather_weights(const Shapes& s, bool nhwc, const float* weights, std::int64_t g, float* matrix) {
+void gather_weights(const TransposeShapes& s, bool nhwc, const float* weights, std::int64_t g, float* matrix) {
   const std::int64_t cells = s.window.cells();
   for (std::int64_t i = g * s.in_per_group(); i < (g + 1) * s.in_per_group(); ++i) {
     for (std::int64_t cell = 0; cell < cells; ++cell) {
@@ -68,7 +31,7 @@ void gather_weights(const Shapes& s, bool nhwc, const float* weights, std::int64
 
 class FloatTransposeConvolution {
  public:
-  FloatTransposeConvolution(const NodeView& node, const Shapes& shapes, ActivationRange range)
+  FloatTransposeConvolution(const NodeView& node, const TransposeShapes& shapes, ActivationRange range)
       : shapes_(shapes), range_(range), has_bias_(node.has(2)), nhwc_(is_nhwc(node.attributes)) {
     panel_count_ = kernels::packed_count_f32(shapes.in_per_group(), shapes.patch());
     line_count_ = shapes.window.out_w * shapes.in_per_group();
@@ -154,7 +117,7 @@ class FloatTransposeConvolution {
     apply_activation(range_, out, shapes_.window.in_pixels() * channels);
   }
 
-  Shapes shapes_;
+  TransposeShapes shapes_;
   ActivationRange range_;
   bool has_bias_;
   bool nhwc_;
@@ -165,6 +128,34 @@ class FloatTransposeConvolution {
 };
 
 }  // namespace
+
+Result<TransposeShapes> transpose_convolution_shapes(const NodeView& node, std::size_t axes) {
+  const Shape& weight = node.type(1).shape;
+  const Shape& data = node.type(0).shape;
+  if (weight.size() != axes + 2 || data.size() != axes + 2) {
+    return fail(Code::kShapeMismatch, fmt::format("input and weights need rank {}", axes + 2));
+  }
+  const bool nhwc = node.attributes.text("data_layout") == "nhwc";
+  TransposeShapes shapes;
+  shapes.group = node.attributes.integer("group");
+  shapes.in_channels = weight[nhwc ? axes : 0];
+  shapes.out_per_group = weight[nhwc ? axes + 1 : 1];
+  if (shapes.group < 1 || shapes.in_channels % shapes.group != 0 || shapes.out_per_group < 1 ||
+      shapes.group > (std::int64_t{1} << 31) || shapes.out_per_group > (std::int64_t{1} << 31) ||
+      shapes.in_channels != channels_of(data, nhwc)) {
+    return fail(Code::kShapeMismatch, fmt::format("weights {} with {} groups do not fit {}", to_string(weight),
+                                                  shapes.group, to_string(data)));
+  }
+  const std::int64_t out_channels = shapes.out_per_group * shapes.group;
+  const auto first = weight.begin() + (nhwc ? 0 : 2);
+  HTPIPE_TRY(shapes.window,
+             make_transposed_window(node, {first, first + static_cast<std::ptrdiff_t>(axes)}, out_channels));
+  if (node.has(2) && node.type(2).count() != out_channels) {
+    return fail(Code::kShapeMismatch,
+                fmt::format("bias {} for {} output channels", to_string(node.type(2).shape), out_channels));
+  }
+  return shapes;
+}
 
 std::vector<AttributeSpec> transpose_convolution_attributes(std::size_t axes) {
   return {
@@ -185,7 +176,7 @@ std::vector<ParamLowering> transpose_convolution_params() {
 
 Result<std::vector<TensorType>> infer_transpose_convolution(const NodeView& node, std::size_t axes) {
   HTPIPE_CHECK_OK(check_products(node));
-  HTPIPE_TRY(const Shapes shapes, shapes_of(node, axes));
+  HTPIPE_TRY(const TransposeShapes shapes, transpose_convolution_shapes(node, axes));
   HTPIPE_CHECK_OK(activation_range(node.attributes.text("activation")));
   const Window& w = shapes.window;
   Window result;  // window_result takes the sizes of a window's output
@@ -199,7 +190,7 @@ Result<std::vector<TensorType>> infer_transpose_convolution(const NodeView& node
 Result<Kernel> transpose_convolution_kernel(const KernelRequest& request, std::size_t axes) {
   const NodeView& node = request.node;
   HTPIPE_CHECK_OK(require_f32(node));
-  HTPIPE_TRY(const Shapes shapes, shapes_of(node, axes));
+  HTPIPE_TRY(const TransposeShapes shapes, transpose_convolution_shapes(node, axes));
   HTPIPE_TRY(const ActivationRange range, activation_range(node.attributes.text("activation")));
   const FloatTransposeConvolution convolution(node, shapes, range);
   Kernel kernel;

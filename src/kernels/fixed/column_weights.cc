@@ -14,16 +14,31 @@ namespace {
 
 /// Largest and smallest weight of one width, and the significant bits of the factor that brings others down to it.
 struct Width {
-  std::int64_t high;
-  std::int64_t low;
+  std::int32_t high;
+  std::int32_t low;
   int factor_bits;
 };
 constexpr Width kNarrow = {127, -128, 12};
 constexpr Width kDeep = {32639, -32768, 22};  // two signed bytes: 127 * 256 + 127
 
-/// Asymmetric weights leave the range of the multiplier; the columns that do are scaled down. The chip works with real
-/// weights in single precision here.
-void shrink_columns(const Width& width, ColumnOrder order, std::vector<std::int64_t>& values, WeightScales& scales) {
+/// Zero point of an encoding in the unsigned view, when it has just one.
+Result<std::int64_t> common_zero(const TensorType& type, std::int64_t offset) {
+  const auto& zeros = type.encoding->zero_points;
+  const bool alike = std::all_of(zeros.begin(), zeros.end(), [&](std::int32_t zero) { return zero == zeros.front(); });
+  if (!alike) return fail(Code::kNoFixedRule, "weights with a zero point for each channel");
+  return zeros.front() + offset;
+}
+
+}  // namespace
+
+/// The chip works with real weights in single precision here.
+template <typename T>
+void shrink_values(ColumnOrder order, std::vector<T>& values, WeightScales& scales) {
+  const Width& width = scales.deep ? kDeep : kNarrow;
+  if (scales.symmetric) {
+    for (T& value : values) value = static_cast<T>(std::clamp<std::int32_t>(value, width.low, width.high));
+    return;
+  }
   const auto columns = static_cast<std::size_t>(order.columns);
   const float scale = scales.scales.front();
   const float highest = static_cast<float>(width.high) * scale;
@@ -44,19 +59,13 @@ void shrink_columns(const Width& width, ColumnOrder order, std::vector<std::int6
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::int64_t by = inverse[i / static_cast<std::size_t>(order.inner) % columns];
-    if (by != 0) values[i] = std::clamp((values[i] * by + 32768) >> 16, width.low, width.high);
+    if (by == 0) continue;
+    const std::int64_t shrunk = (std::int64_t{values[i]} * by + 32768) >> 16;
+    values[i] = static_cast<T>(std::clamp<std::int64_t>(shrunk, width.low, width.high));
   }
 }
 
-/// Zero point of an encoding in the unsigned view, when it has just one.
-Result<std::int64_t> common_zero(const TensorType& type, std::int64_t offset) {
-  const auto& zeros = type.encoding->zero_points;
-  const bool alike = std::all_of(zeros.begin(), zeros.end(), [&](std::int32_t zero) { return zero == zeros.front(); });
-  if (!alike) return fail(Code::kNoFixedRule, "weights with a zero point for each channel");
-  return zeros.front() + offset;
-}
-
-}  // namespace
+void shrink(ColumnOrder order, ColumnWeights& weights) { shrink_values(order, weights.values, weights.scales); }
 
 Result<ColumnWeights> column_weights(const TensorType& type, const void* data, ColumnOrder order, Excess excess) {
   const bool supported =
@@ -70,9 +79,9 @@ Result<ColumnWeights> column_weights(const TensorType& type, const void* data, C
   const std::int64_t offset = type.dtype == DType::kI8 ? 128 : type.dtype == DType::kI16 ? 32768 : 0;
   const std::int64_t middle = result.scales.deep ? 32768 : 128;
   HTPIPE_TRY(const std::int64_t zero, common_zero(type, offset));
-  std::vector<std::int64_t> values(static_cast<std::size_t>(type.count()));
+  std::vector<std::int32_t> values(static_cast<std::size_t>(type.count()));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = load(data, type.dtype, static_cast<std::int64_t>(i)) - zero;
+    values[i] = static_cast<std::int32_t>(load(data, type.dtype, static_cast<std::int64_t>(i)) - zero);
   }
   if (encoding.per_block()) {
     HTPIPE_TRY(const BlockExpansion expansion, block_expansion(type));
@@ -95,17 +104,16 @@ Result<ColumnWeights> column_weights(const TensorType& type, const void* data, C
       return fail(Code::kNoFixedRule, "the weights have scales along another axis than the outputs");
     }
   }
-  const Width& width = result.scales.deep ? kDeep : kNarrow;
-  if (zero != middle) {
-    if (result.scales.per_channel) return fail(Code::kNoFixedRule, "asymmetric weights with scales per channel");
-    if (excess == Excess::kShrink) shrink_columns(width, order, values, result.scales);
+  result.scales.symmetric = zero == middle;
+  if (!result.scales.symmetric && result.scales.per_channel) {
+    return fail(Code::kNoFixedRule, "asymmetric weights with scales per channel");
   }
-  const bool kept = excess == Excess::kKeep && !result.scales.deep;
-  const std::int64_t low = kept ? -255 : width.low;
-  const std::int64_t high = kept ? 255 : width.high;
-  for (const std::int64_t value : values) {
-    result.values.push_back(static_cast<std::int16_t>(std::clamp(value, low, high)));
+  if (excess == Excess::kShrink || result.scales.symmetric) {
+    shrink_values(order, values, result.scales);
+  } else if (result.scales.deep) {
+    return fail(Code::kNoFixedRule, "asymmetric 16-bit weights in this form of the operator");
   }
+  result.values.assign(values.begin(), values.end());
   return result;
 }
 

@@ -26,8 +26,8 @@ std::vector<float> effective_bias(const ConvRequant::Request& request, float lar
   if (!request.weights.per_channel) {
     const float unit = input_scale * request.weights.scales.front();
     for (std::size_t c = 0; c < result.size(); ++c) {
-      result[c] = static_cast<float>(request.bias[c]) * request.bias_scale / unit;
-      if (!request.weights.growth.empty()) result[c] /= request.weights.growth[c];
+      const float growth = request.weights.growth.empty() ? 1.0F : request.weights.growth[c];
+      result[c] = static_cast<float>(request.bias[c]) * request.bias_scale / (unit * growth);
     }
     return result;
   }
@@ -112,6 +112,11 @@ Result<ConvRequant> ConvRequant::make(const Request& request) {
       channel.bias = bias_with_zero;
       channel.multiplier = scaled.value;
       channel.multiplier_shift = scaled.shift;
+      // 8 bits keep no digits to round when the factor is a half or more.
+      channel.rounds = result.wide_ || scaled.shift > 15;
+      if (result.wide_ && real > 16) {
+        return fail(Code::kNoFixedRule, fmt::format("output channel {}: the scale ratio {} overflows", c, multiplier));
+      }
       continue;
     }
     const int log_inverse = real == std::ldexp(1.0, floor_log2(real)) ? -floor_log2(real) : -floor_log2(real) - 1;
@@ -142,7 +147,7 @@ std::int64_t ConvRequant::apply(std::int64_t sum, std::size_t index) const {
     q = static_cast<std::int64_t>(std::rint(real + static_cast<float>(zero_)));
   } else if (stride2_) {
     const std::int64_t product = (sum + channel.bias) * channel.multiplier;
-    q = shift(product + shift(1, 1 - channel.multiplier_shift), channel.multiplier_shift);
+    q = shift(product + (channel.rounds ? shift(1, 1 - channel.multiplier_shift) : 0), channel.multiplier_shift);
   } else if (wide_) {
     const int dropped = deep_ ? 16 : 8;
     const std::int64_t a = (sum >> dropped) - channel.zero_term + channel.bias;

@@ -16,7 +16,9 @@ namespace htpipe::kernels {
 enum class ConvForm : std::uint8_t {
   kStandard,  ///< Conv2d, FullyConnected, MatMul, TransposeConv2d, DepthWiseConv2d with stride 1 or 3
   kNoShift,   ///< DepthWiseConv2d with stride 2, and 16-bit 1x1: no shift before the multiplication
-  kExact,     ///< in high precision: 8-bit 1x1 DepthWiseConv2d on v68, channel multipliers, batched signed MatMul
+  /// In single precision: Conv2d with stride and dilation, 8-bit 1x1 DepthWiseConv2d on v68, channel multipliers, batched
+  /// products with a sign.
+  kExact,
 };
 
 /// Constants of one output channel.
@@ -25,6 +27,7 @@ struct ChannelRequant {
   int shift = 0;          ///< arithmetic shift of the sum before the multiplication
   std::int64_t multiplier = 0;
   int multiplier_shift = 0;
+  bool rounds = true;          ///< kNoShift: half up; else down
   std::int64_t zero_term = 0;  ///< u16: (zx * sum of weights) >> 8, or >> 16 with 16-bit weights, rounded
   float real_multiplier = 0;   ///< kExact
   float real_bias = 0;

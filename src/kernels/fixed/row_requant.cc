@@ -69,7 +69,7 @@ RowRequant::RowRequant(const ConvRequant& requant, const Sums& sums)
       const double factor = std::ldexp(static_cast<double>(channel.multiplier), -channel.multiplier_shift);
       if (channel.multiplier_shift < 1 || channel.multiplier_shift > kMostFraction) c.form = Form::kEach;
       c.factor[i] = factor;
-      c.addend[i] = 0.5;
+      c.addend[i] = channel.rounds ? 0.5 : 0.0;
       if (standard && !requant.v68_) {
         // floor((S + ½) factor + ½) + zero with S = a * 2^dropped shifted.
         const int shift = channel.shift - (requant.deep_ ? 16 : 8);
