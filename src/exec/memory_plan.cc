@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "exec/arena.h"
 #include "exec/schedule.h"
-#include "ops/reshape.h"
+#include "ops/in_place.h"
 
 namespace htpipe {
 namespace {
@@ -18,8 +18,15 @@ struct Blocks {
   std::vector<const Value*> values;
   std::unordered_map<const Value*, std::size_t> of;
   std::vector<std::pair<const Value*, std::size_t>> spare;
+  std::vector<std::size_t> taken_by;  ///< per block: the one that its values lie in; itself at first
   ScheduleProblem problem;
 
+  /// The block that a value lies in, which another may have taken over.
+  [[nodiscard]] std::size_t place_of(const Value* value) const {
+    std::size_t block = of.at(value);
+    while (taken_by[block] != block) block = taken_by[block];
+    return block;
+  }
   std::size_t add(const Value* value, bool input) {
     const std::size_t block = new_block(value, input);
     join(value, block);
@@ -30,6 +37,7 @@ struct Blocks {
     problem.bytes.push_back((std::max<std::size_t>(value->type.size_bytes(), 1) + 63) / 64 * 64);
     problem.there_from_start.push_back(input);
     problem.there_to_end.push_back(false);
+    taken_by.push_back(problem.bytes.size() - 1);
     return problem.bytes.size() - 1;
   }
   void join(const Value* value, std::size_t block) {
@@ -79,6 +87,47 @@ Blocks blocks_of(std::span<const Node* const> nodes, std::span<const Value* cons
   return blocks;
 }
 
+/// Whether a result is given, so that its node's is thrown away.
+bool is_spare(const Blocks& blocks, const Value* value) {
+  return std::any_of(blocks.spare.begin(), blocks.spare.end(),
+                     [value](const auto& item) { return item.first == value; });
+}
+
+/// When the values of a block are touched first and last, counted in steps from 1; inputs are written at 0.
+std::vector<Lifetime> lives_of(const ScheduleProblem& problem, const std::vector<std::size_t>& order) {
+  std::vector<Lifetime> lives;
+  for (const std::size_t bytes : problem.bytes) lives.push_back({bytes, SIZE_MAX, 0});
+  const auto touch = [&lives](std::size_t block, std::size_t step) {
+    lives[block].first = std::min(lives[block].first, step);
+    lives[block].last = std::max(lives[block].last, step);
+  };
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const std::size_t block : problem.steps[order[i]].reads) touch(block, i + 1);
+    for (const std::size_t block : problem.steps[order[i]].writes) touch(block, i + 1);
+  }
+  for (std::size_t block = 0; block < lives.size(); ++block) {
+    if (problem.there_from_start[block]) touch(block, 0);
+    if (problem.there_to_end[block]) touch(block, order.size() + 1);
+  }
+  return lives;
+}
+
+/// Lets results take over the blocks of operands that nobody reads afterwards.
+void take_over(const std::vector<const Node*>& order, Blocks& blocks, std::vector<Lifetime>& lives) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Node& node = *order[i];
+    for (std::size_t operand = 0; operand < node.operands.size(); ++operand) {
+      if (!ops::may_overwrite(node, operand) || is_spare(blocks, node.result())) continue;
+      const std::size_t old_block = blocks.place_of(node.operands[operand]);
+      const std::size_t new_block = blocks.place_of(node.result());
+      if (old_block == new_block || lives[old_block].last != i + 1) continue;
+      blocks.taken_by[new_block] = old_block;
+      lives[old_block].last = lives[new_block].last;
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 std::size_t MemoryPlan::offset_of(const Value* value) const {
@@ -98,31 +147,26 @@ std::size_t MemoryPlan::offset_of_result(const Value* value) const {
 
 MemoryPlan plan_memory(std::span<const Node* const> nodes, std::span<const Value* const> inputs,
                        std::span<const Value* const> outputs, const std::function<bool(const Node&)>& shares) {
-  const Blocks blocks = blocks_of(nodes, inputs, outputs, shares);
-  const ScheduleProblem& problem = blocks.problem;
+  Blocks blocks = blocks_of(nodes, inputs, outputs, shares);
   MemoryPlan plan;
-  const std::vector<std::size_t> order = best_order(problem);
-  // A life is from the first step that touches a block to the last one; inputs are written before the first step.
-  std::vector<Lifetime> lives;
-  for (const std::size_t bytes : problem.bytes) lives.push_back({bytes, SIZE_MAX, 0});
-  const auto touch = [&lives](std::size_t block, std::size_t step) {
-    lives[block].first = std::min(lives[block].first, step);
-    lives[block].last = std::max(lives[block].last, step);
-  };
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    plan.order.push_back(nodes[order[i]]);
-    for (const std::size_t block : problem.steps[order[i]].reads) touch(block, i + 1);
-    for (const std::size_t block : problem.steps[order[i]].writes) touch(block, i + 1);
-  }
+  const std::vector<std::size_t> order = best_order(blocks.problem);
+  for (const std::size_t step : order) plan.order.push_back(nodes[step]);
+  std::vector<Lifetime> lives = lives_of(blocks.problem, order);
+  take_over(plan.order, blocks, lives);
+  // Only blocks that were not taken over need a place.
+  std::vector<std::size_t> index(lives.size(), 0);
+  std::vector<Lifetime> kept;
   for (std::size_t block = 0; block < lives.size(); ++block) {
-    if (problem.there_from_start[block]) touch(block, 0);
-    if (problem.there_to_end[block]) touch(block, order.size() + 1);
+    if (blocks.taken_by[block] != block) continue;
+    index[block] = kept.size();
+    kept.push_back(lives[block]);
   }
-  const ArenaPlan arena = plan_arena(lives);
+  const ArenaPlan arena = plan_arena(kept);
   plan.arena_bytes = arena.size_bytes;
   plan.live_bytes = arena.live_bytes;
-  for (const Value* value : blocks.values) plan.offsets.emplace_back(value, arena.offsets[blocks.of.at(value)]);
-  for (const auto& [value, block] : blocks.spare) plan.spare.emplace_back(value, arena.offsets[block]);
+  for (const Value* value : blocks.values)
+    plan.offsets.emplace_back(value, arena.offsets[index[blocks.place_of(value)]]);
+  for (const auto& [value, block] : blocks.spare) plan.spare.emplace_back(value, arena.offsets[index[block]]);
   std::sort(plan.offsets.begin(), plan.offsets.end(),
             [](const auto& a, const auto& b) { return std::less<>()(a.first, b.first); });
   return plan;

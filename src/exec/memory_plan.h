@@ -27,7 +27,8 @@ struct MemoryPlan {
 };
 
 /// Plans the execution of `nodes` (in an order that works), which compute from `inputs` and constants what `outputs`
-/// need. A node for which `shares` is true gets its first result where its operand 0 lies.
+/// need. A node for which `shares` is true gets its first result where its operand 0 lies; elementwise nodes write over
+/// an operand that nobody reads afterwards.
 [[nodiscard]] MemoryPlan plan_memory(std::span<const Node* const> nodes, std::span<const Value* const> inputs,
                                      std::span<const Value* const> outputs,
                                      const std::function<bool(const Node&)>& shares);

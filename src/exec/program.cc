@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
-#include "ops/reshape.h"
+#include "ops/in_place.h"
 
 namespace htpipe {
 

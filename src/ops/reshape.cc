@@ -1,6 +1,4 @@
 // Reshape: the same elements in another shape. One dimension may be -1. Source: QNN operator Reshape.
-#include "ops/reshape.h"
-
 #include <fmt/core.h>
 
 #include <cstring>
@@ -45,11 +43,6 @@ Result<Kernel> copy_kernel(const KernelRequest& request) {
 }
 
 }  // namespace
-
-bool keeps_bytes(const Node& node) {
-  // With other encodings on both sides the stored integers would not be the same.
-  return node.op == &reshape() && node.operands[0]->type.encoding == node.result()->type.encoding;
-}
 
 const OpDef& reshape() {
   static const OpDef op = [] {
