@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +288,26 @@ def test_fp16_is_what_the_emulator_computes(tmp_path: Path) -> None:
         np.testing.assert_allclose(ours, outputs["htp"][name], rtol=2e-3, atol=2e-3 * np.abs(ours).max())
 
 
+def test_an_interrupted_run_leaves_nothing_half_written(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    np.save(tmp_path / "x.npy", np.zeros((60000, 1, 28, 28), np.float32))
+    command = [PROGRAM, "exec", MODEL, "--inputs", tmp_path / "x.npy", "-o", out, "--trace", "--json"]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 60
+    while not list(out.glob("trace.npz.tmp-*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    answer = json.loads(process.communicate(timeout=60)[0])
+    assert process.returncode == 130
+    assert answer["error"]["code"] == "interrupted"
+    assert not list(out.iterdir())
+    # What a killed run leaves, the next one removes.
+    (out / "outputs.npz.tmp-abcdef").write_bytes(b"x")
+    np.save(tmp_path / "x.npy", images(1))
+    assert exec_model(MODEL, "--inputs", tmp_path / "x.npy", "-o", out)[0] == 0
+    assert [path.name for path in out.iterdir()] == ["outputs.npz"]
+
+
 def quantise(folder: Path, **options: Any) -> tuple[Path, np.ndarray]:
     """The example in ONNX's QDQ form, quantised by ONNX Runtime, and its logits there for images(3)."""
     ort = pytest.importorskip("onnxruntime")
@@ -377,6 +399,14 @@ def test_dlcs_run_on_both_engines(tmp_path: Path) -> None:
     assert refused(dlc, "--inputs", tmp_path / "x.npy", "-o", tmp_path / "out") == "unsupported-form"
     arguments = ["--inputs", tmp_path / "x.npy", "-o", tmp_path / "out", "--engine", "fixed", "-t", "v75"]
     assert refused(dlc, *arguments, "--dim", "batch=1") == "usage"
+    binary = dlc.with_name("model.bin")
+    arguments[-3] = "htp"
+    assert exec_model(binary, *arguments)[0] == 0
+    want = np.load(tmp_path / "htp/outputs.npz")["linear"]
+    np.testing.assert_array_equal(np.load(tmp_path / "out/outputs.npz")["linear"].argmax(-1), want.argmax(-1))
+    assert refused(binary, *arguments[:-1], "v73") == "vendor-mismatch"
+    arguments[-3] = "fixed"
+    assert refused(binary, *arguments) == "unsupported-form"
     (tmp_path / "broken.dlc").write_bytes(dlc.read_bytes()[:1000])
     assert refused(tmp_path / "broken.dlc", *arguments) in {"dlc-invalid", "file-truncated", "not-a-zip"}
 

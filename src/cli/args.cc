@@ -64,7 +64,8 @@ void add_exec(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   CLI::App* exec = verbs.add(app, "exec",
                              "Execute a model on samples: in float32, float16, the chip's integers, or on "
                              "Qualcomm's emulator");
-  exec->add_option("model", arguments.subject, "The model: .pt2, .onnx, .htir or .dlc")->required();
+  exec->add_option("model", arguments.subject, "The model: .pt2, .onnx, .htir, .dlc, or with --engine htp .bin")
+      ->required();
   exec->add_option("--engine", arguments.engine,
                    "float, fp16, fixed (the chip's integers, for quantised models) or htp (Qualcomm's emulator)")
       ->check(CLI::IsMember({"float", "fp16", "fixed", "htp"}))

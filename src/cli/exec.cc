@@ -67,6 +67,10 @@ Result<Ready> make_ready(LoadedModel model, Engine engine, const Target* target,
     if (target == nullptr) {
       return fail(Error(Code::kUsage, "the engine htp needs to know the chip").with_hint("Give --target."));
     }
+    if (model.soc_model != 0 && model.soc_model != target->soc_model) {
+      return fail(Error(Code::kVendorMismatch, fmt::format("the context binary is for soc_model {}", model.soc_model))
+                      .for_target(target->id));
+    }
     take_ports(*model.spec, ready);
     return ready;
   }
@@ -132,7 +136,7 @@ Result<Answer> compare(const Arguments& arguments, LoadedModel model, Engine eng
   }
   std::vector<std::string> notes = std::move(model.warnings);
   qnn::GraphSpec spec;
-  if (model.spec) {
+  if (model.spec && model.soc_model == 0) {
     spec = std::move(*model.spec);
   } else {
     HTPIPE_TRY(Graph graph, std::move(model).graph());

@@ -181,7 +181,7 @@ Result<ExecutionTimes> execute_emulator(const qnn::Vendor& vendor, qnn::ExecuteR
   return times;
 }
 
-Result<ExecutionTimes> execute_on_chip(const Graph* graph, const std::filesystem::path& dlc, const Target& target,
+Result<ExecutionTimes> execute_on_chip(const Graph* graph, const std::filesystem::path& file, const Target& target,
                                        const std::vector<Port>& inputs, const std::vector<Port>& outputs,
                                        const SampleSource& samples, const std::vector<Wanted>& wanted) {
   qnn::VendorOptions options;
@@ -193,8 +193,10 @@ Result<ExecutionTimes> execute_on_chip(const Graph* graph, const std::filesystem
   if (graph != nullptr) {
     HTPIPE_TRY(spec, lower_to_qnn(*graph));
     request.graph = &spec;
+  } else if (file.extension() == ".bin") {
+    request.context_binary = file;
   } else {
-    request.dlc = dlc;
+    request.dlc = file;
   }
   request.expose_natives = std::any_of(wanted.begin(), wanted.end(), [&](const Wanted& want) {
     const auto same = [&](const Port& port) { return port.name == want.port.name; };

@@ -45,9 +45,9 @@ Result<ExecutionTimes> execute_emulator(const qnn::Vendor& vendor, qnn::ExecuteR
                                         const std::vector<Port>& inputs, const SampleSource& samples,
                                         const std::vector<Wanted>& wanted);
 
-/// The same on the emulator of `target`, of a graph (lowered here) or, where that is null, of a DLC file. Values that
-/// are no `outputs` of it make every intermediate value an output.
-Result<ExecutionTimes> execute_on_chip(const Graph* graph, const std::filesystem::path& dlc, const Target& target,
+/// The same on the emulator of `target`, of a graph (lowered here) or, where that is null, of a DLC or context binary.
+/// Values that are no `outputs` of it make every intermediate value an output.
+Result<ExecutionTimes> execute_on_chip(const Graph* graph, const std::filesystem::path& file, const Target& target,
                                        const std::vector<Port>& inputs, const std::vector<Port>& outputs,
                                        const SampleSource& samples, const std::vector<Wanted>& wanted);
 

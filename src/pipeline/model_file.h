@@ -1,6 +1,7 @@
 // Any model file that htpipe reads, the vendor's included: what `htpipe exec` executes.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -15,14 +16,16 @@ namespace htpipe {
 
 struct LoadedModel {
   std::optional<Graph> own;            ///< of .pt2, .onnx and .htir
-  std::optional<qnn::GraphSpec> spec;  ///< of .dlc
+  std::optional<qnn::GraphSpec> spec;  ///< of .dlc; of .bin only inputs and outputs
+  std::uint32_t soc_model = 0;         ///< of .bin: the chip that it was compiled for
   std::vector<std::string> warnings;
 
-  /// Our graph; that of a DLC is raised from the vendor's operators. Errors: those of raise_from_qnn.
+  /// Our graph; that of a DLC is raised from the vendor's operators. Errors: those of raise_from_qnn; unsupported-form
+  /// for a context binary, which no longer holds one.
   Result<Graph> graph() &&;
 };
 
-/// Reads a .dlc through the vendor's reader, all else by import_model. Errors: those of both; usage for import options
+/// Reads .dlc and .bin (context binary) through the vendor's reader, all else by import_model. Errors: those of both; usage for import options
 /// with a DLC.
 Result<LoadedModel> load_model(const std::filesystem::path& path, const ImportOptions& options);
 
