@@ -285,9 +285,25 @@ class Builder {
     if (why.empty()) operands = operands_of(node, why);
     if (!operands) {
       kept_.push_back(fmt::format("{} %{}: {}", node.op->name, node.name(), why));
-      return add_as_it_is(node);
+      HTPIPE_CHECK_OK(add_as_it_is(node));
+      return store_results(node);
     }
     return add_stored(node, *operands, types);
+  }
+
+  /// Results of a node in float that the model stores all the same: whoever takes them, takes them rounded.
+  Status store_results(const Node& node) {
+    for (const Value* result : node.results) {
+      const auto type = result->type.dtype == DType::kF32 ? storage_of_value(*result) : std::nullopt;
+      if (!type) continue;
+      const std::string to(name_of(type->dtype));
+      HTPIPE_TRY(Node * made, graph_.add_node("Quantize", fmt::format("{}_{}", result->name, to), {{"to", to}},
+                                              {plain_.at(result)}, node.source));
+      made->result()->type.encoding = type->encoding;
+      integers_[result] = made->result();
+      plain_.erase(result);
+    }
+    return {};
   }
 
   Value* integers_of_operand(const Node& node) const {
