@@ -65,7 +65,7 @@ const OpDef& gather() {
     def.any_dtype = true;
     def.result_encoding = ResultEncoding::kSameAsInput;
     def.exactness = Exactness::kCopy;
-    def.lowering = {"Gather", {{"axis", "axis", ParamKind::kI32}}};
+    def.lowering = {"Gather", {{"axis", "axis", ParamKind::kI32}}, check_lowered_indices};
     return def;
   }();
   return op;

@@ -56,7 +56,7 @@ const OpDef& gather_elements() {
     def.any_dtype = true;
     def.result_encoding = ResultEncoding::kSameAsInput;
     def.exactness = Exactness::kCopy;
-    def.lowering = {"GatherElements", {{"axis", "axis", ParamKind::kU32}}};
+    def.lowering = {"GatherElements", {{"axis", "axis", ParamKind::kU32}}, check_lowered_indices};
     return def;
   }();
   return op;

@@ -82,7 +82,7 @@ const OpDef& gather_nd() {
     def.any_dtype = true;
     def.result_encoding = ResultEncoding::kSameAsInput;
     def.exactness = Exactness::kCopy;
-    def.lowering = {"GatherNd", {{"batch_dims", "batch_dims", ParamKind::kU32}}};
+    def.lowering = {"GatherNd", {{"batch_dims", "batch_dims", ParamKind::kU32}}, check_lowered_indices};
     return def;
   }();
   return op;

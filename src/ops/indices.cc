@@ -41,6 +41,21 @@ Status check_positions(const NodeView& node, std::size_t operand, const Shape& d
   return {};
 }
 
+Status check_lowered_indices(const NodeView& node) {
+  if (node.type(1).dtype != DType::kI32) {
+    return fail(Code::kUnsupportedForm, "the chip takes 32-bit indices only; run the pass narrow_indices");
+  }
+  const Tensor* constant = node.constants[1];
+  if (constant == nullptr) return {};
+  const auto indices = constant->data<std::int32_t>();
+  for (const std::int32_t index : indices) {
+    if (index < 0) {
+      return fail(Code::kUnsupportedForm, "the chip reads a negative index as 0; run the pass narrow_indices");
+    }
+  }
+  return {};
+}
+
 SlicePicker::SlicePicker(const Shape& data, std::size_t first, std::size_t depth) {
   for (std::size_t axis = first; axis < data.size(); ++axis) {
     batch_ *= data[axis];

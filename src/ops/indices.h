@@ -37,6 +37,9 @@ Status check_indices(const NodeView& node, std::size_t operand, std::int64_t siz
 /// The same where the last axis of the operand holds positions in the axes `first`, `first` + 1 … of `data`.
 Status check_positions(const NodeView& node, std::size_t operand, const Shape& data, std::size_t first);
 
+/// What the chip takes as indices (operand 1): 32-bit numbers, constant ones from 0 up. Errors: unsupported-form.
+Status check_lowered_indices(const NodeView& node);
+
 /// Calls body(i, base) for every element i of a tensor of shape `indices`: `base` is where the same position lies in a
 /// tensor with `strides`, but with 0 along `axis`.
 template <typename Body>

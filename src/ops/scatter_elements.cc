@@ -72,7 +72,8 @@ const OpDef& scatter_elements() {
     def.lowering = {
         "ScatterElements",
         {{"axis", "axis", ParamKind::kU32},
-         {"reduction", "reduction", ParamKind::kEnum, {{"none", 0}, {"add", 1}, {"mul", 2}, {"max", 3}}, true}}};
+         {"reduction", "reduction", ParamKind::kEnum, {{"none", 0}, {"add", 1}, {"mul", 2}, {"max", 3}}, true}},
+        check_lowered_indices};
     return def;
   }();
   return op;

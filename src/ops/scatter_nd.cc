@@ -75,7 +75,8 @@ const OpDef& scatter_nd() {
     def.result_encoding = ResultEncoding::kSameAsInput;
     def.exactness = Exactness::kRounded;
     def.lowering = {"ScatterNd",
-                    {{"reduction", "reduction", ParamKind::kEnum, {{"none", 0}, {"add", 1}, {"mul", 2}}, true}}};
+                    {{"reduction", "reduction", ParamKind::kEnum, {{"none", 0}, {"add", 1}, {"mul", 2}}, true}},
+                    check_lowered_indices};
     return def;
   }();
   return op;

@@ -140,6 +140,7 @@ const std::vector<std::string>& default_order() {
       "cancel_transposes fold_transpose remove_identities fold_constants fold_batchnorm fold_scale "
       "fuse_activation fuse_hard_swish",
       "flatten_linear",
+      "narrow_indices",
       "remove_dead_code",
   };
   return order;

@@ -57,15 +57,21 @@ Result<FixedSoftmax> FixedSoftmax::make(const Grid& from, const Grid& to, double
   FixedSoftmax softmax;
   softmax.to_ = to;
   softmax.length_ = length;
-  // Below 1/512 the scale is cut to whole units of 2^-16.
+  const double octaves = std::min(from.scale * beta * std::numbers::log2e, 64.0);
+  softmax.factor_ = static_cast<std::int64_t>(std::floor(std::ldexp(octaves, kOctaveBits)));
+  if (from.wide()) return softmax;
+  // Short rows and large steps are computed with real numbers, the others with a factor of 8 significant bits and a
+  // scale of the result in whole units of 2^-16.
   const double units = to.scale * 65536;
-  softmax.step_ = units < 128 && units >= 1 ? std::floor(units) / 65536 : to.scale;
-  const double octaves = from.scale * beta * std::numbers::log2e;
-  softmax.factor_ = static_cast<std::int64_t>(std::floor(std::ldexp(std::min(octaves, 64.0), kOctaveBits)));
-  if (!from.wide()) {
-    for (std::int64_t q = 0; q <= from.high; ++q) {
-      softmax.exponentials_.push_back(std::exp(-static_cast<double>(q) * from.scale * beta));
-    }
+  const bool exact = length == 2 || (length <= 16 && units >= 128);
+  if (!exact && units < 1) return fail(Code::kNoFixedRule, "a Softmax whose result has steps below 2^-16");
+  softmax.step_ = exact ? to.scale : std::floor(units) / 65536;
+  const int exponent = 7 - floor_log2(octaves);
+  const auto factor = static_cast<std::int64_t>(std::floor(std::ldexp(octaves, exponent)));
+  for (std::int64_t q = 0; q <= from.high; ++q) {
+    const double real = std::exp(-static_cast<double>(q) * from.scale * beta);
+    const std::int64_t distance = shift(q * factor, exponent - kOctaveBits);
+    softmax.exponentials_.push_back(exact ? real : static_cast<double>(exponential(distance)));
   }
   return softmax;
 }

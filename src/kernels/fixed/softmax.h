@@ -25,7 +25,7 @@ class FixedSoftmax {
   Grid to_;
   double step_ = 1;  ///< 8 bits: the scale of the result as the chip takes it
   std::int64_t length_ = 0;
-  std::int64_t factor_ = 0;           ///< 16 bits: steps of the input in units of 2^-22 octaves
+  std::int64_t factor_ = 0;           ///< steps of the input in units of 2^-22 octaves
   std::vector<double> exponentials_;  ///< 8 bits: of a distance from the largest element
 };
 
