@@ -18,30 +18,70 @@ std::size_t aligned(std::size_t size) {
 std::size_t largest_live_sum(const std::vector<Lifetime>& values) {
   std::size_t steps = 0;
   for (const Lifetime& value : values) steps = std::max(steps, value.last + 1);
-  std::vector<std::size_t> live(steps, 0);
+  std::vector<std::int64_t> change(steps + 1, 0);  // of the sum, at the begin of a step
   for (const Lifetime& value : values) {
-    for (std::size_t step = value.first; step <= value.last; ++step) live[step] += aligned(value.size_bytes);
+    const auto bytes = static_cast<std::int64_t>(aligned(value.size_bytes));
+    change[value.first] += bytes;
+    change[value.last + 1] -= bytes;
   }
-  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+  std::int64_t live = 0;
+  std::int64_t most = 0;
+  for (const std::int64_t bytes : change) {
+    live += bytes;
+    most = std::max(most, live);
+  }
+  return static_cast<std::size_t>(most);
 }
 
 using Order = std::vector<std::size_t>;
+
+/// Values that have a place, found by when they live. Short lives are kept by step, so that a long chain of values costs
+/// no more than its length.
+class Placed {
+ public:
+  explicit Placed(const std::vector<Lifetime>& values) : values_(values) {
+    for (const Lifetime& value : values) steps_.resize(std::max(steps_.size(), value.last + 1));
+  }
+  void add(std::size_t index) {
+    const Lifetime& value = values_[index];
+    if (!is_short(value)) return long_lived_.push_back(index);
+    short_lived_.push_back(index);
+    for (std::size_t step = value.first; step <= value.last; ++step) steps_[step].push_back(index);
+  }
+  /// Calls body(index) for every value that lives at a time with `value`, some more than once.
+  template <typename Body>
+  void for_each_beside(const Lifetime& value, Body body) const {
+    const auto visit = [&](const std::vector<std::size_t>& candidates) {
+      for (const std::size_t other : candidates) {
+        if (values_[other].first <= value.last && value.first <= values_[other].last) body(other);
+      }
+    };
+    visit(long_lived_);
+    if (!is_short(value)) return visit(short_lived_);
+    for (std::size_t step = value.first; step <= value.last; ++step) visit(steps_[step]);
+  }
+
+ private:
+  static bool is_short(const Lifetime& value) { return value.last - value.first < 16; }
+  const std::vector<Lifetime>& values_;
+  std::vector<std::size_t> long_lived_;
+  std::vector<std::size_t> short_lived_;
+  std::vector<std::vector<std::size_t>> steps_;  ///< short-lived ones by step
+};
 
 /// Places the values in this order, each at the lowest offset that is free during its life. Gives up, with what it has,
 /// when more than `most` is needed.
 ArenaPlan place(const std::vector<Lifetime>& values, const Order& order, std::size_t most) {
   ArenaPlan plan;
   plan.offsets.assign(values.size(), 0);
-  Order placed;
+  Placed placed(values);
   std::vector<std::pair<std::size_t, std::size_t>> taken;
   for (const std::size_t index : order) {
     const Lifetime& value = values[index];
     taken.clear();
-    for (const std::size_t other : placed) {
-      if (values[other].first <= value.last && value.first <= values[other].last) {
-        taken.emplace_back(plan.offsets[other], plan.offsets[other] + aligned(values[other].size_bytes));
-      }
-    }
+    placed.for_each_beside(value, [&](std::size_t other) {
+      taken.emplace_back(plan.offsets[other], plan.offsets[other] + aligned(values[other].size_bytes));
+    });
     std::sort(taken.begin(), taken.end());
     std::size_t offset = 0;
     for (const auto& [begin, end] : taken) {
@@ -51,7 +91,7 @@ ArenaPlan place(const std::vector<Lifetime>& values, const Order& order, std::si
     plan.offsets[index] = offset;
     plan.size_bytes = std::max(plan.size_bytes, offset + aligned(value.size_bytes));
     if (plan.size_bytes > most) return plan;
-    placed.push_back(index);
+    placed.add(index);
   }
   return plan;
 }

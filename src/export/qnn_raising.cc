@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace htpipe {
@@ -162,6 +163,7 @@ class Raiser {
     }
     graph_.set_outputs(std::move(outputs));
     fuse_activations();
+    join_flat_nodes();
     HTPIPE_CHECK_OK(verify(graph_));
     return std::move(graph_);
   }
@@ -288,6 +290,37 @@ class Raiser {
       graph_.replace_uses(result, linear);
       graph_.erase(neuron);
       graph_.rename(linear, name);
+    }
+  }
+
+  /// Reshape, node, Reshape back: what lower_to_qnn makes of a node that the chip would fuse with the one in front.
+  void join_flat_nodes() {
+    std::vector<Node*> reshapes;
+    for (const auto& node : graph_.nodes()) {
+      if (node->is("Reshape")) reshapes.push_back(node.get());
+    }
+    std::set<const Node*> gone;
+    for (Node* back : reshapes) {
+      if (gone.count(back) != 0) continue;
+      Value* result = back->result();
+      Value* flat = back->operands[0];
+      Node* node = flat->producer;
+      const bool ours = node != nullptr && flat->users.size() == 1 && !graph_.is_output(flat) &&
+                        node->operands.size() == 1 && flat->name == result->name + "_flat_of_" + result->name;
+      Node* there = ours ? node->operands[0]->producer : nullptr;
+      if (there == nullptr || !there->is("Reshape") || there->result()->users.size() != 1) continue;
+      Value* source = there->operands[0];
+      if (source->type.shape != result->type.shape || there->name() != source->name + "_flat_of_" + result->name) {
+        continue;
+      }
+      const std::string name = result->name;
+      graph_.set_operand(*node, 0, source);
+      flat->type.shape = result->type.shape;
+      graph_.replace_uses(result, flat);
+      graph_.erase(back);
+      graph_.erase(there);
+      gone.insert(there);
+      graph_.rename(flat, name);
     }
   }
 
