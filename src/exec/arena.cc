@@ -35,38 +35,56 @@ std::size_t largest_live_sum(const std::vector<Lifetime>& values) {
 
 using Order = std::vector<std::size_t>;
 
+using Range = std::pair<std::size_t, std::size_t>;  ///< begin and end in the arena
+
 /// Values that have a place, found by when they live. Short lives are kept by step, so that a long chain of values costs
-/// no more than its length.
+/// no more than its length; long ones by place, so that they need not be sorted.
 class Placed {
  public:
   explicit Placed(const std::vector<Lifetime>& values) : values_(values) {
     for (const Lifetime& value : values) steps_.resize(std::max(steps_.size(), value.last + 1));
   }
-  void add(std::size_t index) {
+  void add(std::size_t index, std::size_t offset) {
     const Lifetime& value = values_[index];
-    if (!is_short(value)) return long_lived_.push_back(index);
-    short_lived_.push_back(index);
-    for (std::size_t step = value.first; step <= value.last; ++step) steps_[step].push_back(index);
+    const Item item = {index, {offset, offset + aligned(value.size_bytes)}};
+    if (!is_short(value)) {
+      const auto later = [](const Range& place, const Item& other) { return place < other.place; };
+      long_lived_.insert(std::upper_bound(long_lived_.begin(), long_lived_.end(), item.place, later), item);
+      return;
+    }
+    short_lived_.push_back(item);
+    for (std::size_t step = value.first; step <= value.last; ++step) steps_[step].push_back(item);
   }
-  /// Calls body(index) for every value that lives at a time with `value`, some more than once.
-  template <typename Body>
-  void for_each_beside(const Lifetime& value, Body body) const {
-    const auto visit = [&](const std::vector<std::size_t>& candidates) {
-      for (const std::size_t other : candidates) {
-        if (values_[other].first <= value.last && value.first <= values_[other].last) body(other);
+  /// The places of all values that live at a time with `value`, in order.
+  void beside(const Lifetime& value, std::vector<Range>& taken) const {
+    taken.clear();
+    const auto visit = [&](const std::vector<Item>& candidates) {
+      for (const Item& item : candidates) {
+        const Lifetime& other = values_[item.index];
+        if (other.first <= value.last && value.first <= other.last) taken.push_back(item.place);
       }
     };
     visit(long_lived_);
-    if (!is_short(value)) return visit(short_lived_);
-    for (std::size_t step = value.first; step <= value.last; ++step) visit(steps_[step]);
+    const auto middle = static_cast<std::ptrdiff_t>(taken.size());
+    if (is_short(value)) {
+      for (std::size_t step = value.first; step <= value.last; ++step) visit(steps_[step]);
+    } else {
+      visit(short_lived_);
+    }
+    std::sort(taken.begin() + middle, taken.end());
+    std::inplace_merge(taken.begin(), taken.begin() + middle, taken.end());
   }
 
  private:
+  struct Item {
+    std::size_t index;
+    Range place;
+  };
   static bool is_short(const Lifetime& value) { return value.last - value.first < 16; }
   const std::vector<Lifetime>& values_;
-  std::vector<std::size_t> long_lived_;
-  std::vector<std::size_t> short_lived_;
-  std::vector<std::vector<std::size_t>> steps_;  ///< short-lived ones by step
+  std::vector<Item> long_lived_;  ///< by place
+  std::vector<Item> short_lived_;
+  std::vector<std::vector<Item>> steps_;  ///< short-lived ones by step
 };
 
 /// Places the values in this order, each at the lowest offset that is free during its life. Gives up, with what it has,
@@ -75,14 +93,10 @@ ArenaPlan place(const std::vector<Lifetime>& values, const Order& order, std::si
   ArenaPlan plan;
   plan.offsets.assign(values.size(), 0);
   Placed placed(values);
-  std::vector<std::pair<std::size_t, std::size_t>> taken;
+  std::vector<Range> taken;
   for (const std::size_t index : order) {
     const Lifetime& value = values[index];
-    taken.clear();
-    placed.for_each_beside(value, [&](std::size_t other) {
-      taken.emplace_back(plan.offsets[other], plan.offsets[other] + aligned(values[other].size_bytes));
-    });
-    std::sort(taken.begin(), taken.end());
+    placed.beside(value, taken);
     std::size_t offset = 0;
     for (const auto& [begin, end] : taken) {
       if (offset + aligned(value.size_bytes) <= begin) break;
@@ -91,7 +105,7 @@ ArenaPlan place(const std::vector<Lifetime>& values, const Order& order, std::si
     plan.offsets[index] = offset;
     plan.size_bytes = std::max(plan.size_bytes, offset + aligned(value.size_bytes));
     if (plan.size_bytes > most) return plan;
-    placed.add(index);
+    placed.add(index, offset);
   }
   return plan;
 }
