@@ -98,6 +98,7 @@ enum class Layout : std::uint8_t {
 enum class ResultEncoding : std::uint8_t {
   kCalibrated,   ///< from the observed range of the result
   kSameAsInput,  ///< the chip copies or compares stored integers: the encoding of operand 0
+  kWholeUnits,   ///< calibrated, but the chip cuts 8-bit scales to whole units of 2^-16
 };
 
 /// How exact an implementation must be.

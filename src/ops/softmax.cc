@@ -132,6 +132,7 @@ const OpDef& softmax() {
     def.float_kernel = float_kernel;
     def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kAxis;
+    def.result_encoding = ResultEncoding::kWholeUnits;
     def.lowering = {"Softmax", softmax_params()};
     return def;
   }();

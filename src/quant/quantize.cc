@@ -44,6 +44,13 @@ bool has_infinite(const Value& value) {
   return histogram.reaches_below() || histogram.reaches_above();
 }
 
+/// Enlarges an 8-bit scale to a whole number of 2^-16.
+void round_to_units(TensorType& type) {
+  if (!type.encoding || size_of(type.dtype) != 1) return;
+  float& scale = type.encoding->scales.front();
+  scale = std::ldexp(std::ceil(std::ldexp(scale, 16)), -16);
+}
+
 class Quantizer {
  public:
   Quantizer(const Graph& source, const Ranges& ranges, const QuantizeOptions& options)
@@ -230,6 +237,7 @@ class Quantizer {
         made->results[i]->type.encoding = operands[0]->type.encoding;
       } else {
         HTPIPE_TRY(made->results[i]->type, type_of(*result, precision, activation_of(result)));
+        if (node.op->result_encoding == ResultEncoding::kWholeUnits) round_to_units(made->results[i]->type);
       }
       bind(result, precision, made->results[i]);
     }

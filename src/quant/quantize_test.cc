@@ -137,6 +137,18 @@ TEST(Quantize, ConversionsStandOncePerValueAndPrecision) {
   EXPECT_EQ(precisions.at("y"), Precision::kFp16);
 }
 
+TEST(Quantize, SoftmaxHasAScaleOfWholeUnits) {
+  register_all_ops();
+  const auto graph = parse_graph("graph @g(%x: f32[1,300]) -> (%y) { %y = Softmax(%x) {axis=1} }");
+  ASSERT_TRUE(graph);
+  const Ranges ranges = {{"x", {-4, 4}}, {"y", {0, 0.0123F}}};
+  const auto quantized = quantize(*graph, ranges, {});
+  ASSERT_TRUE(quantized) << quantized.error().summary();
+  const TensorType& type = quantized->outputs()[0]->type;
+  EXPECT_EQ(type.encoding->zero_point(), 0);
+  EXPECT_EQ(type.encoding->scale(), 4.0F / 65536);  // 0.0123 / 255 is 3.16 units
+}
+
 TEST(Quantize, Errors) {
   const Graph graph = net();
   Ranges ranges = ranges_of(graph);
