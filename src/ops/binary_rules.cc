@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/fixed/curves.h"
 #include "kernels/fixed/quotient.h"
 
 namespace htpipe::ops {
@@ -75,8 +76,11 @@ Result<Binary> binary_rule(const NodeView& node, const TensorType& result) {
     return kernels::divide(a, b, out);
   }
   if (operation == "power") {
-    const bool square = out.wide() && is_scalar(node, 1) && node.constants[1]->real(0) == 2.0;
-    if (!square) return power(a, b, out);
+    const double exponent = is_scalar(node, 1) && out.wide() ? node.constants[1]->real(0) : 0;
+    if (exponent == 0.5) {
+      return Binary([root = kernels::wide_root(a, out)](std::int64_t x, std::int64_t) { return root(x); });
+    }
+    if (exponent != 2.0) return power(a, b, out);
     return Binary([product = kernels::multiply(a, a, out)](std::int64_t x, std::int64_t) { return product(x, x); });
   }
   if (operation == "squared_difference") return kernels::squared_difference(a, b, out);

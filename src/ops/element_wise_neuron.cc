@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/fixed/curves.h"
 #include "kernels/fixed/elementwise.h"
 #include "ops/fixed_map.h"
 #include "ops/map_call.h"
@@ -185,6 +186,11 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   if (to.wide() && operation == "hard_sigmoid" && (to.zero != 0 || std::fabs(to.scale * 65535 - 1) > 1e-4)) {
     return fail(Code::kNoFixedRule,
                 "in 16 bits the chip stores hard_sigmoid in steps of 1/65535, whatever the encoding says");
+  }
+  if (from.wide() && to.wide() && operation == "gelu") unary = kernels::wide_gelu(from, to);
+  if (from.wide() && to.wide() && operation == "softplus") {
+    unary = kernels::wide_softplus(static_cast<double>(node.attributes.real("beta")),
+                                   static_cast<double>(node.attributes.real("threshold")), from, to);
   }
   if (from.wide() && operation == "relu") unary = kernels::wide_clamp(0, INFINITY, from, to);
   if (from.wide() && operation == "relu_min_max") {

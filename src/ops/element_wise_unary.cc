@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/fixed/curves.h"
 #include "kernels/fixed/elementwise.h"
 #include "ops/fixed_map.h"
 #include "ops/map_call.h"
@@ -183,6 +184,7 @@ Result<kernels::Unary> unary_rule(const Operation& operation, const kernels::Gri
     if (name == "log" && to.scale <= std::ldexp(1.0, -14)) {
       return fail(Code::kNoFixedRule, "in 16 bits the chip stores zeros for log in steps of 1/16384 and less");
     }
+    if (name == "sqrt") return kernels::wide_root(from, to);
     if (name == "abs") {
       kernels::Grid magnitude = from;
       magnitude.zero = 0;

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "kernels/fixed/rounding.h"
+#include "ops/fusions.h"
 
 namespace htpipe {
 namespace {
@@ -204,6 +207,10 @@ Result<Kernel> make_kernel(const Node& node, int htp_version) {
   if (any_encoding(node)) {
     if (!node.op->fixed_kernel) {
       return fail(Code::kNoFixedRule, fmt::format("{} has no fixed-point rule", node.op->name));
+    }
+    if (htp_version != 0) {
+      HTPIPE_TRY(std::optional<Kernel> fused, ops::fused_kernel(node));
+      if (fused) return std::move(*fused);
     }
     return node.op->fixed_kernel({types.view(), types.results(), htp_version});
   }
