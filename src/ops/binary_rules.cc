@@ -6,7 +6,6 @@
 #include <cmath>
 #include <string>
 
-#include "kernels/fixed/curves.h"
 #include "kernels/fixed/quotient.h"
 
 namespace htpipe::ops {
@@ -77,10 +76,7 @@ Result<Binary> binary_rule(const NodeView& node, const TensorType& result) {
   }
   if (operation == "power") {
     const double exponent = is_scalar(node, 1) && out.wide() ? node.constants[1]->real(0) : 0;
-    if (exponent == 0.5) {
-      return Binary([root = kernels::wide_root(a, out)](std::int64_t x, std::int64_t) { return root(x); });
-    }
-    if (exponent != 2.0) return power(a, b, out);
+    if (std::fabs(exponent - 2) > 1e-5) return power(a, b, out);
     return Binary([product = kernels::multiply(a, a, out)](std::int64_t x, std::int64_t) { return product(x, x); });
   }
   if (operation == "squared_difference") return kernels::squared_difference(a, b, out);

@@ -2,8 +2,10 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kernels/fixed/elementwise.h"
 #include "kernels/strided_copy.h"
 #include "ops/element.h"
 #include "ops/movement.h"
@@ -140,6 +142,28 @@ Result<Kernel> copy_kernel(const KernelRequest& request) {
   return repeat_kernel(request);
 }
 
+/// The scheme constant converts what it moves to the encoding of the result; the others copy bytes.
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const TensorType& in = request.node.type(0);
+  const TensorType& out = *request.results[0];
+  const bool constant = request.node.attributes.text("scheme") == "constant";
+  if (!constant || (in.dtype == out.dtype && in.encoding == out.encoding)) {
+    return on_stored(copy_kernel)(request);
+  }
+  if (in.dtype != out.dtype) return fail(Code::kNoFixedRule, "Pad does not change the width of values");
+  HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(in));
+  HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(out));
+  HTPIPE_TRY(Kernel kernel, constant_kernel(request));
+  kernel.scratch_bytes = in.size_bytes();
+  kernel.run = [run = std::move(kernel.run), count = in.count(),
+                map = kernels::UnaryMap(kernels::convert(from, to), in.dtype, out.dtype)](const KernelCall& call) {
+    map.run(call.operands[0], call.scratch, 0, count);
+    const void* const converted[] = {call.scratch};
+    run({converted, call.results, nullptr});
+  };
+  return kernel;
+}
+
 /// QNN takes the value in the data's type, our table only as a float.
 Status check_lowering(const NodeView& node) {
   if (is_float(node.type(0).dtype) || node.attributes.real("pad_constant_value") == 0.0F) return {};
@@ -160,7 +184,7 @@ const OpDef& pad() {
         {"pad_constant_value", 0.0F, false, "what the scheme constant puts there"}};
     def.infer = infer;
     def.float_kernel = copy_kernel;
-    def.fixed_kernel = on_stored(copy_kernel);
+    def.fixed_kernel = fixed_kernel;
     def.any_dtype = true;
     def.result_encoding = ResultEncoding::kSameAsInput;
     def.exactness = Exactness::kCopy;
