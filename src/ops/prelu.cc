@@ -73,8 +73,9 @@ kernels::Binary rule_of_words(const kernels::Grid& from, const kernels::Grid& sl
     const double real = static_cast<double>(slope - slopes.zero) * slopes.scale;
     const std::int64_t factor = x >= 0 ? above : static_cast<std::int64_t>(std::ldexp(ratio * real, bits));
     const std::int64_t y = kernels::shift(x * factor + kernels::shift(1, 1 - bits), bits) + to.zero;
-    // The chip answers zero where a positive element runs over, unless the factor is above 1.
-    return bits >= 15 && x > 0 && y > to.high + 1 ? std::int64_t{0} : kernels::clamp_to(y, 0, to.high);
+    // The chip answers zero where the product runs over, unless the factor is above 1.
+    const bool runs_over = bits >= 15 && kernels::shift(x * factor, bits) + to.zero > to.high;
+    return runs_over ? std::int64_t{0} : kernels::clamp_to(y, 0, to.high);
   };
 }
 
