@@ -95,6 +95,16 @@ void FixedSoftmax::run_wide(std::int64_t* stored, std::int64_t largest) const {
   const int octave = std::max(0, floor_log2(static_cast<double>(sum)) - 15);
   const int bits = 28 + std::min(2 * octave, octave + 2);
   const std::int64_t reciprocal = ((std::int64_t{1} << (bits + 1)) + half) / (2 * half);
+  if (to_.zero != 0) {
+    // Shares in 2^-16 first; then they are converted.
+    const double share = std::ldexp(static_cast<double>(reciprocal), 15 - bits);
+    for (std::int64_t i = 0; i < length_; ++i) {
+      const double units = std::floor(static_cast<double>(stored[i]) * share);
+      const double value = std::floor(units / (65536 * to_.scale) + 0.5);
+      stored[i] = clamped(value + static_cast<double>(to_.zero), to_.high);
+    }
+    return;
+  }
   const double unit = std::ldexp(static_cast<double>(reciprocal), -(bits + 1)) / to_.scale;
   for (std::int64_t i = 0; i < length_; ++i) {
     stored[i] = clamped(std::floor(static_cast<double>(stored[i]) * unit) + static_cast<double>(to_.zero), to_.high);
