@@ -13,6 +13,8 @@
 namespace htpipe::ops {
 namespace {
 
+constexpr std::int64_t kNormGrain = 1 << 14;  ///< elements that are worth a hand-over to another thread
+
 /// Offsets of all positions along the axes for which `inside` is `wanted`.
 std::vector<std::int64_t> offsets(const Shape& shape, const std::vector<bool>& inside, bool wanted) {
   std::vector<std::int64_t> found = {0};
@@ -139,8 +141,7 @@ Kernel norm_rows_kernel(const NodeView& node, const std::vector<bool>& inside, b
   const auto epsilon = static_cast<double>(node.attributes.real("epsilon"));
   Kernel kernel;
   kernel.run = [=, has_gamma = node.has(1), has_beta = node.has(2)](const KernelCall& call) {
-    constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a hand-over to another thread
-    for_parts(call, rows, kGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+    for_parts(call, rows, kNormGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end, std::byte*) {
       kernels::vector_math().norm({call.in<float>(0) + begin * count, call.out<float>(0) + begin * count, end - begin,
                                    count, has_gamma ? call.in<float>(1) : nullptr,
                                    has_beta ? call.in<float>(2) : nullptr, epsilon, centred});
@@ -159,7 +160,7 @@ Result<Kernel> channel_norm_kernel(const KernelRequest& request, const ChannelSi
   const auto epsilon = static_cast<double>(request.node.attributes.real("epsilon"));
   Kernel kernel;
   kernel.run = [=](const KernelCall& call) {
-    for (std::size_t g = 0; g < groups.bases.size(); ++g) {
+    const auto normalise = [&](std::size_t g) {
       const float* in = call.in<float>(0) + groups.bases[g];
       float* out = call.out<float>(0) + groups.bases[g];
       const Moments found = moments(in, groups.members);
@@ -173,7 +174,12 @@ Result<Kernel> channel_norm_kernel(const KernelRequest& request, const ChannelSi
         if (has_beta) value += static_cast<double>(call.in<float>(2)[channel]);
         out[groups.members[m]] = static_cast<float>(value);
       }
-    }
+    };
+    const std::int64_t work = static_cast<std::int64_t>(groups.members.size()) + 1;
+    for_parts(call, static_cast<std::int64_t>(groups.bases.size()), kNormGrain / work + 1,
+              [&](std::int64_t begin, std::int64_t end, std::byte*) {
+                for (std::int64_t g = begin; g < end; ++g) normalise(static_cast<std::size_t>(g));
+              });
   };
   return kernel;
 }

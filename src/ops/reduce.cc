@@ -10,6 +10,7 @@
 #include "kernels/fixed/elementwise.h"
 #include "kernels/fixed/rounding.h"
 #include "kernels/strided_copy.h"
+#include "ops/lanes.h"
 #include "ops/movement.h"
 
 namespace htpipe::ops {
@@ -84,61 +85,94 @@ Plan plan_of(const Shape& shape, const std::vector<bool>& reduced) {
   return plan;
 }
 
-/// Calls body(offset) for every position of the loops, the last one fastest.
+/// Positions of the loops.
+std::int64_t positions(const std::vector<Loop>& loops) {
+  std::int64_t count = 1;
+  for (const Loop& loop : loops) count *= loop.size;
+  return count;
+}
+
+/// Calls body(offset) for the positions of the loops from `begin` to `end`, the last loop fastest.
 template <typename Body>
-void for_each_offset(const std::vector<Loop>& loops, Body body) {
-  for (const Loop& loop : loops) {
-    if (loop.size == 0) return;
-  }
+void for_each_offset(const std::vector<Loop>& loops, std::int64_t begin, std::int64_t end, Body body) {
   std::vector<std::int64_t> index(loops.size(), 0);
   std::int64_t offset = 0;
-  while (true) {
+  std::int64_t rest = begin;
+  for (std::size_t at = loops.size(); begin < end && at-- > 0; rest /= loops[at].size) {
+    index[at] = rest % loops[at].size;
+    offset += index[at] * loops[at].step;
+  }
+  for (std::int64_t position = begin; position < end; ++position) {
     body(offset);
-    std::size_t at = loops.size();
-    while (at > 0) {
-      const Loop& loop = loops[at - 1];
+    for (std::size_t at = loops.size(); at-- > 0;) {
+      const Loop& loop = loops[at];
       offset += loop.step;
-      if (++index[at - 1] < loop.size) break;
+      if (++index[at] < loop.size) break;
       offset -= loop.step * loop.size;
-      index[at - 1] = 0;
-      --at;
+      index[at] = 0;
     }
-    if (at == 0) return;
   }
 }
 
+/// Elements that are worth a hand-over to another thread.
+constexpr std::int64_t kGrain = 1 << 14;
+
 /// A reduction of elements T with an accumulator A: start, step(accumulator, element), finish(accumulator, terms).
+/// Results are shared out among the threads of a call; the terms of one are taken in order.
 template <typename T, typename A, typename Step, typename Finish>
 Kernel make_kernel(const Plan& plan, A start, Step step, Finish finish) {
   Kernel kernel;
-  kernel.scratch_bytes = static_cast<std::size_t>(plan.columns) * sizeof(A);
+  kernel.lane_scratch_bytes = static_cast<std::size_t>(plan.columns) * sizeof(A);
   kernel.run = [plan, start, step, finish](const KernelCall& call) {
     const T* in = call.in<T>(0);
     T* out = call.out<T>(0);
     if (plan.results == 0) return;
+    const std::int64_t kept = positions(plan.kept);
+    const std::int64_t work = plan.terms + 1;
     if (plan.columns == 1) {
       std::vector<Loop> outer = plan.reduced;
       const Loop inner = outer.empty() ? Loop{1, 1} : outer.back();
       if (!outer.empty()) outer.pop_back();
-      for_each_offset(plan.kept, [&](std::int64_t base) {
-        A sum = start;
-        for_each_offset(outer, [&](std::int64_t offset) {
-          const T* line = in + base + offset;
-          for (std::int64_t i = 0; i < inner.size; ++i) sum = step(sum, line[i * inner.step]);
+      const std::int64_t lines = positions(outer);
+      for_parts(call, kept, kGrain / work + 1, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+        T* target = out + begin;
+        for_each_offset(plan.kept, begin, end, [&](std::int64_t base) {
+          A sum = start;
+          for_each_offset(outer, 0, lines, [&](std::int64_t offset) {
+            const T* line = in + base + offset;
+            for (std::int64_t i = 0; i < inner.size; ++i) sum = step(sum, line[i * inner.step]);
+          });
+          *target++ = finish(sum, plan.terms);
         });
-        *out++ = finish(sum, plan.terms);
       });
       return;
     }
-    A* sums = reinterpret_cast<A*>(call.scratch);
-    for_each_offset(plan.kept, [&](std::int64_t base) {
-      std::fill_n(sums, plan.columns, start);
-      for_each_offset(plan.reduced, [&](std::int64_t offset) {
-        const T* line = in + base + offset;
-        for (std::int64_t i = 0; i < plan.columns; ++i) sums[i] = step(sums[i], line[i]);
+    const std::int64_t lines = positions(plan.reduced);
+    /// Columns [first, last) of the results at one position.
+    const auto columns = [&](std::int64_t base, std::int64_t first, std::int64_t last, T* target, std::byte* scratch) {
+      A* sums = reinterpret_cast<A*>(scratch);
+      std::fill_n(sums, last - first, start);
+      for_each_offset(plan.reduced, 0, lines, [&](std::int64_t offset) {
+        const T* line = in + base + offset + first;
+        for (std::int64_t i = 0; i < last - first; ++i) sums[i] = step(sums[i], line[i]);
       });
-      for (std::int64_t i = 0; i < plan.columns; ++i) *out++ = finish(sums[i], plan.terms);
-    });
+      for (std::int64_t i = 0; i < last - first; ++i) target[i] = finish(sums[i], plan.terms);
+    };
+    if (kept == 1) {
+      for_parts(call, plan.columns, (kGrain / work / 16 + 1) * 16,
+                [&](std::int64_t begin, std::int64_t end, std::byte* scratch) {
+                  columns(0, begin, end, out + begin, scratch);
+                });
+      return;
+    }
+    for_parts(call, kept, kGrain / (work * plan.columns) + 1,
+              [&](std::int64_t begin, std::int64_t end, std::byte* scratch) {
+                T* target = out + begin * plan.columns;
+                for_each_offset(plan.kept, begin, end, [&](std::int64_t base) {
+                  columns(base, 0, plan.columns, target, scratch);
+                  target += plan.columns;
+                });
+              });
   };
   return kernel;
 }

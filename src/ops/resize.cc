@@ -3,6 +3,7 @@
 // round_prefer_ceil, linear and cubic are half_pixel or align_corners; its antialias is ours with exclude_outside
 // (and cubic_coeff -0.5).
 #include "ops/resize.h"
+#include "ops/lanes.h"
 
 #include <fmt/core.h>
 
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "ops/lanes.h"
 #include "ops/movement.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
@@ -90,30 +92,37 @@ struct Step {
 
   [[nodiscard]] std::int64_t result_count() const { return outer * out * inner; }
 
-  void blend(const float* from, float* to) const {
-    for (std::int64_t o = 0; o < outer; ++o, from += in * inner) {
-      for (std::size_t position = 0; position + 1 < taps.begin.size(); ++position, to += inner) {
-        for (std::size_t t = taps.begin[position]; t < taps.begin[position + 1]; ++t) {
-          const float* source = from + taps.index[t] * inner;
-          const float weight = taps.weight[t];
-          if (t == taps.begin[position]) {
-            for (std::int64_t i = 0; i < inner; ++i) to[i] = weight * source[i];
-          } else {
-            for (std::int64_t i = 0; i < inner; ++i) to[i] += weight * source[i];
-          }
+  /// Calls body(position along the axis, offset of the source, offset of the result) for every result, shared out
+  /// among the threads of a call; offsets in elements.
+  template <typename Body>
+  void for_each_result(const KernelCall& call, Body body) const {
+    constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a hand-over to another thread
+    for_parts(call, outer * out, kGrain / (inner + 1) + 1, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      for (std::int64_t i = begin; i < end; ++i)
+        body(static_cast<std::size_t>(i % out), i / out * in * inner, i * inner);
+    });
+  }
+  void blend(const KernelCall& call, const float* from, float* to) const {
+    for_each_result(call, [&](std::size_t position, std::int64_t source_at, std::int64_t target_at) {
+      float* target = to + target_at;
+      for (std::size_t t = taps.begin[position]; t < taps.begin[position + 1]; ++t) {
+        const float* source = from + source_at + taps.index[t] * inner;
+        const float weight = taps.weight[t];
+        if (t == taps.begin[position]) {
+          for (std::int64_t i = 0; i < inner; ++i) target[i] = weight * source[i];
+        } else {
+          for (std::int64_t i = 0; i < inner; ++i) target[i] += weight * source[i];
         }
       }
-    }
+    });
   }
   /// Nearest neighbours: elements of any type, `size` bytes each.
-  void copy(const std::byte* from, std::byte* to, std::size_t size) const {
-    const std::size_t run = static_cast<std::size_t>(inner) * size;
-    for (std::int64_t o = 0; o < outer; ++o, from += static_cast<std::size_t>(in) * run) {
-      for (const std::int64_t index : taps.index) {
-        std::memcpy(to, from + static_cast<std::size_t>(index) * run, run);
-        to += run;
-      }
-    }
+  void copy(const KernelCall& call, const std::byte* from, std::byte* to, std::size_t size) const {
+    for_each_result(call, [&](std::size_t position, std::int64_t source_at, std::int64_t target_at) {
+      const std::int64_t source = source_at + taps.index[position] * inner;
+      std::memcpy(to + static_cast<std::size_t>(target_at) * size, from + static_cast<std::size_t>(source) * size,
+                  static_cast<std::size_t>(inner) * size);
+    });
   }
 };
 
@@ -152,9 +161,9 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       auto* to = i + 1 == steps.size() ? static_cast<std::byte*>(call.results[0]) : call.scratch + (i % 2) * half;
       if (nearest) {
-        steps[i].copy(from, to, size);
+        steps[i].copy(call, from, to, size);
       } else {
-        steps[i].blend(reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
+        steps[i].blend(call, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to));
       }
       from = to;
     }
