@@ -96,12 +96,42 @@ void FixedDepthwise::run(const KernelCall& call) const {
   }
 }
 
-void FixedDepthwise::sums(const std::uint8_t* const* rows, std::int32_t* sums) const {
+void FixedDepthwise::add_up(const std::uint8_t* const* rows, std::int32_t* sums) const {
   kernels::fixed_loops().depthwise(rows, packed_.data(), window_.cells(), window_.channels, sums);
 }
-void FixedDepthwise::sums(const std::uint16_t* const* rows, std::int32_t* sums) const {
+void FixedDepthwise::add_up(const std::uint16_t* const* rows, std::int32_t* sums) const {
   kernels::fixed_loops().depthwise_wide(rows, pairs_.data(), window_.cells(), window_.channels,
                                         dtype_ == DType::kI16 ? 32768 : 0, sums);
+}
+
+/// Pixels at `rows` whose taps advance together.
+void FixedDepthwise::run_pixels(const std::uint8_t** rows, const std::int64_t* advance, std::int64_t pixels,
+                                std::int32_t* sums, std::uint8_t* out) const {
+  const kernels::RowConstants& constants = requant_.constants();
+  using Form = kernels::RowConstants::Form;
+  const kernels::FixedLoops& loops = kernels::fixed_loops();
+  const bool fits = (constants.form == Form::kWhole && !constants.shifts_left) || constants.form == Form::kReal;
+  if (loops.depthwise_bytes_run != nullptr && fits) {
+    loops.depthwise_bytes_run(
+        {rows, advance, pixels, packed_.data(), window_.cells(), window_.channels, &constants, out});
+    return;
+  }
+  each_pixel(rows, advance, pixels, sums, out);
+}
+void FixedDepthwise::run_pixels(const std::uint16_t** rows, const std::int64_t* advance, std::int64_t pixels,
+                                std::int32_t* sums, std::uint16_t* out) const {
+  each_pixel(rows, advance, pixels, sums, out);
+}
+
+template <typename T>
+void FixedDepthwise::each_pixel(const T** rows, const std::int64_t* advance, std::int64_t pixels, std::int32_t* sums,
+                                T* out) const {
+  const std::int64_t taps = window_.cells();
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, out += window_.channels) {
+    add_up(rows, sums);
+    requant_.apply(&sums, 0, window_.channels, out);
+    for (std::int64_t tap = 0; tap < taps; ++tap) rows[tap] += advance[tap];
+  }
 }
 
 template <typename T>
@@ -110,32 +140,28 @@ void FixedDepthwise::run_lines(const T* in, T* out, std::int64_t begin, std::int
   const auto pointers = aligned(w.cells() * static_cast<std::int64_t>(sizeof(void*)));
   auto** rows = reinterpret_cast<const T**>(lane);
   auto* advance = reinterpret_cast<std::int64_t*>(lane + pointers);
-  auto* pixel_sums = reinterpret_cast<std::int32_t*>(lane + 2 * pointers);
+  auto* sums = reinterpret_cast<std::int32_t*>(lane + 2 * pointers);
   const auto* padding = reinterpret_cast<const T*>(padding_.data());
-  const std::int64_t taps = w.cells();
+  const auto inside = [&w](std::int64_t column) {
+    return w.column_of(column, 0) >= 0 && w.column_of(column, w.kernel_w - 1) < w.in_w;
+  };
   for (std::int64_t row = begin; row < end; ++row) {
-    bool inside_before = false;
-    for (std::int64_t column = 0; column < w.out_w; ++column) {
-      const std::int64_t left = w.column_of(column, 0);
-      const bool inside = left >= 0 && w.column_of(column, w.kernel_w - 1) < w.in_w;
-      if (inside && inside_before) {
-        // The cells move on together; those above and below the image stay.
-        for (std::int64_t tap = 0; tap < taps; ++tap) rows[tap] += advance[tap];
-      } else {
-        std::int64_t tap = 0;
-        for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
-          const std::int64_t y = w.row_of(row, kh);
-          for (std::int64_t kw = 0; kw < w.kernel_w; ++kw, ++tap) {
-            const std::int64_t x = w.column_of(column, kw);
-            const bool pixel = w.inside(y, x);
-            rows[tap] = pixel ? in + (y * w.in_w + x) * w.channels : padding;
-            advance[tap] = pixel ? w.stride_w * w.channels : 0;
-          }
+    for (std::int64_t column = 0; column < w.out_w;) {
+      std::int64_t tap = 0;
+      for (std::int64_t kh = 0; kh < w.kernel_h; ++kh) {
+        const std::int64_t y = w.row_of(row, kh);
+        for (std::int64_t kw = 0; kw < w.kernel_w; ++kw, ++tap) {
+          const std::int64_t x = w.column_of(column, kw);
+          const bool pixel = w.inside(y, x);
+          rows[tap] = pixel ? in + (y * w.in_w + x) * w.channels : padding;
+          advance[tap] = pixel ? w.stride_w * w.channels : 0;
         }
       }
-      inside_before = inside;
-      sums(rows, pixel_sums);
-      requant_.apply(&pixel_sums, 0, w.channels, out + (row * w.out_w + column) * w.channels);
+      // Away from the sides the cells move on together; those above and below the image stay.
+      std::int64_t pixels = 1;
+      while (inside(column) && column + pixels < w.out_w && inside(column + pixels)) ++pixels;
+      run_pixels(rows, advance, pixels, sums, out + (row * w.out_w + column) * w.channels);
+      column += pixels;
     }
   }
 }

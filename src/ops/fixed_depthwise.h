@@ -29,8 +29,14 @@ class FixedDepthwise {
  private:
   template <typename T>
   void run_lines(const T* in, T* out, std::int64_t begin, std::int64_t end, std::byte* lane) const;
-  void sums(const std::uint8_t* const* rows, std::int32_t* sums) const;
-  void sums(const std::uint16_t* const* rows, std::int32_t* sums) const;
+  void run_pixels(const std::uint8_t** rows, const std::int64_t* advance, std::int64_t pixels, std::int32_t* sums,
+                  std::uint8_t* out) const;
+  void run_pixels(const std::uint16_t** rows, const std::int64_t* advance, std::int64_t pixels, std::int32_t* sums,
+                  std::uint16_t* out) const;
+  template <typename T>
+  void each_pixel(const T** rows, const std::int64_t* advance, std::int64_t pixels, std::int32_t* sums, T* out) const;
+  void add_up(const std::uint8_t* const* rows, std::int32_t* sums) const;
+  void add_up(const std::uint16_t* const* rows, std::int32_t* sums) const;
 
   kernels::Window window_;
   kernels::RowRequant requant_;

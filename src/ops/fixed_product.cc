@@ -20,6 +20,8 @@ constexpr std::int64_t kItemRows = 96;
 constexpr std::int64_t kSmallImage = 256;
 /// Bytes of gathered patches and of tables that stay in the first caches.
 constexpr std::int64_t kCachedBytes = 1 << 17;
+/// Bytes that are copied in one move.
+constexpr std::int64_t kShortCopy = 32;
 /// Multiplications that are worth a hand-over to another thread.
 constexpr std::int64_t kWorthwhile = 1 << 19;
 
@@ -147,7 +149,8 @@ std::size_t FixedProduct::lane_scratch_bytes(const Window& window) const {
   const std::int64_t rows = rows_at_once(window);
   const std::int64_t pieces = gathers(window) ? 1 : window.cells();
   std::size_t bytes = static_cast<std::size_t>(input_planes_) * aligned(rows * pieces * std::int64_t{8});
-  if (gathers(window)) bytes += static_cast<std::size_t>(input_planes_) * aligned(rows * ((k_ + 3) / 4 * 4));
+  if (gathers(window))
+    bytes += static_cast<std::size_t>(input_planes_) * aligned(rows * ((k_ + 3) / 4 * 4) + kShortCopy);
   return bytes;
 }
 
@@ -206,7 +209,7 @@ void FixedProduct::run_item(const Job& job, std::int64_t item, std::byte* lane) 
     lane += aligned(job.rows * pieces * std::int64_t{8});
     if (job.gathers) {
       auto* patches = reinterpret_cast<std::uint8_t*>(lane);
-      lane += aligned(job.rows * steps * 4);
+      lane += aligned(job.rows * steps * 4 + kShortCopy);
       gather(job, g, plane, first, rows, patches);
       for (std::int64_t r = 0; r < job.rows; ++r) tables[plane][r] = patches + std::min(r, rows - 1) * steps * 4;
     } else {
@@ -217,22 +220,35 @@ void FixedProduct::run_item(const Job& job, std::int64_t item, std::byte* lane) 
   const std::int64_t begin = job.panel_items == 1 ? 0 : panel_item;
   const std::int64_t end = job.panel_items == 1 ? panels : panel_item + 1;
   for (std::int64_t p = begin; p < end; ++p) {
+    const Panel& panel = panels_[static_cast<std::size_t>(p)];
+    if (run_bytes(job, g, panel, tables[0], steps, first, rows)) continue;
     for (std::int64_t row = 0; row < rows; row += tile_rows_) {
       const std::uint8_t* const* tile[2] = {tables[0] + row * pieces, tables[1] + (input_planes_ - 1) * row * pieces};
-      run_tile(job, g, panels_[static_cast<std::size_t>(p)], tile, steps, first + row,
-               std::min(tile_rows_, rows - row));
+      run_tile(job, g, panel, tile, steps, first + row, std::min(tile_rows_, rows - row));
     }
   }
 }
 
-/// The tile that requantises its sums itself; null where there is none.
-kernels::ByteTile FixedProduct::byte_tile(std::int64_t blocks) const {
+/// Rows of a panel by tiles that requantise their sums themselves; false where there are none.
+bool FixedProduct::run_bytes(const Job& job, std::int64_t g, const Panel& panel, const std::uint8_t* const* table,
+                             std::int64_t steps, std::int64_t first, std::int64_t rows) const {
   const kernels::RowConstants& constants = requant_.constants();
   if (constants.form != kernels::RowConstants::Form::kWhole || constants.shifts_left || requant_.parts() > 1) {
-    return nullptr;
+    return false;
   }
   const kernels::FixedLoops& loops = kernels::fixed_loops();
-  return tile_rows_ == kernels::kTallRows ? loops.tall_bytes[blocks - 1] : loops.wide_bytes[blocks - 1];
+  const bool tall = tile_rows_ == kernels::kTallRows;
+  const kernels::ByteTiles tiles = tall ? loops.tall_bytes[panel.blocks - 1] : loops.wide_bytes[panel.blocks - 1];
+  if (tiles == nullptr) return false;
+  const kernels::PackedBytes& weights = packed_->low[static_cast<std::size_t>(g)];
+  const std::int64_t part = n_ / group_;
+  const std::int64_t column = panel.first * kernels::kProductBlock;
+  const std::int64_t channel = g * part + column;
+  auto* out = reinterpret_cast<std::uint8_t*>(job.out) + first * n_ + channel;
+  tiles({table, job.gathers ? 1 : job.window.cells(), steps, weights.data.data() + panel.first * weights.block_bytes(),
+         weights.block_bytes(), nullptr},
+        {&constants, channel, out, n_, rows, std::min(panel.blocks * kernels::kProductBlock, part - column)});
+  return true;
 }
 
 void FixedProduct::run_tile(const Job& job, std::int64_t g, const Panel& panel,
@@ -256,12 +272,6 @@ void FixedProduct::run_tile(const Job& job, std::int64_t g, const Panel& panel,
   call.pieces = job.gathers ? 1 : job.window.cells();
   call.steps = steps;
   call.block_bytes = packed_->low[group].block_bytes();
-  if (const kernels::ByteTile tile = byte_tile(panel.blocks)) {
-    call.table = tables[0];
-    call.weights = packed_->low[group].data.data() + panel.first * call.block_bytes;
-    tile(call, {&requant_.constants(), channel, reinterpret_cast<std::uint8_t*>(place(0)), n_, rows, columns});
-    return;
-  }
   const kernels::ProductTile tile = tall ? loops.tall[panel.blocks - 1] : loops.wide[panel.blocks - 1];
   for (int i = 0; i < requant_.parts(); ++i) {
     const kernels::PackedBytes& weights = i < input_planes_ ? packed_->low[group] : packed_->high[group];
@@ -284,9 +294,14 @@ void FixedProduct::make_table(const Job& job, std::int64_t g, int plane, std::in
   const std::uint8_t* image = job.planes[plane] + g * job.in_per_group;
   const std::uint8_t* padding = padding_[plane].data();
   const std::int64_t cells = w.cells();
+  const std::int64_t whole_tiles = (rows + tile_rows_ - 1) / tile_rows_ * tile_rows_;
+  if (w.is_pointwise()) {
+    for (std::int64_t r = 0; r < whole_tiles; ++r) table[r] = image + (first + std::min(r, rows - 1)) * w.channels;
+    return;
+  }
   std::int64_t y0 = first / w.out_w;
   std::int64_t x0 = first % w.out_w;
-  for (std::int64_t r = 0; r < (rows + tile_rows_ - 1) / tile_rows_ * tile_rows_; ++r) {
+  for (std::int64_t r = 0; r < whole_tiles; ++r) {
     const std::uint8_t** to = table + r / tile_rows_ * tile_rows_ * cells + r % tile_rows_;
     const std::int64_t top = w.row_of(y0, 0);
     const std::int64_t left = w.column_of(x0, 0);
@@ -314,8 +329,11 @@ void FixedProduct::gather(const Job& job, std::int64_t g, int plane, std::int64_
   const std::uint8_t* image = job.planes[plane] + g * job.in_per_group;
   const std::uint8_t padding = padding_[plane].front();
   const std::int64_t count = job.in_per_group;
-  // Cells of a line that lie side by side are copied at once.
+  // Cells of a line that lie side by side are copied at once, few of them with what lies behind: the next line, and in
+  // the patches what is written next.
   const bool joined = group_ == 1 && w.dilation_w == 1;
+  const std::int64_t together = w.kernel_w * count;
+  const bool is_short = together <= kShortCopy && w.in_w * w.channels >= kShortCopy;
   const std::int64_t tail = (k_ + 3) / 4 * 4 - k_;
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t top = w.row_of((first + r) / w.out_w, 0);
@@ -324,8 +342,12 @@ void FixedProduct::gather(const Job& job, std::int64_t g, int plane, std::int64_
       const std::int64_t y = top + kh * w.dilation_h;
       const std::uint8_t* line = image + y * w.in_w * w.channels;
       if (joined && y >= 0 && y < w.in_h && left >= 0 && left + w.kernel_w <= w.in_w) {
-        std::memcpy(patches, line + left * w.channels, static_cast<std::size_t>(w.kernel_w * count));
-        patches += w.kernel_w * count;
+        if (is_short && y + 1 < w.in_h) {
+          std::memcpy(patches, line + left * w.channels, kShortCopy);
+        } else {
+          std::memcpy(patches, line + left * w.channels, static_cast<std::size_t>(together));
+        }
+        patches += together;
         continue;
       }
       for (std::int64_t kw = 0; kw < w.kernel_w; ++kw, patches += count) {

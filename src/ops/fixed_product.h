@@ -63,7 +63,8 @@ class FixedProduct {
   [[nodiscard]] std::int64_t rows_at_once(const kernels::Window& window) const;
   void run_image(Job& job, const KernelCall& call) const;
   void run_item(const Job& job, std::int64_t item, std::byte* lane) const;
-  [[nodiscard]] kernels::ByteTile byte_tile(std::int64_t blocks) const;
+  bool run_bytes(const Job& job, std::int64_t g, const kernels::Panel& panel, const std::uint8_t* const* table,
+                 std::int64_t steps, std::int64_t first, std::int64_t rows) const;
   void run_tile(const Job& job, std::int64_t g, const kernels::Panel& panel, const std::uint8_t* const* const* tables,
                 std::int64_t steps, std::int64_t pixel, std::int64_t rows) const;
   void make_table(const Job& job, std::int64_t g, int plane, std::int64_t first, std::int64_t rows,

@@ -31,8 +31,8 @@ struct TileCall {
 };
 using ProductTile = void (*)(const TileCall& call);
 
-/// Where the stored bytes of a tile go when it requantises them itself: those of its first `rows` rows and `columns`
-/// columns, which are the channels from `channel` on.
+/// Where stored bytes go when tiles requantise their sums themselves: `rows` rows, a tile after the other (their tables
+/// follow each other), of `columns` columns, which are the channels from `channel` on.
 struct TileBytes {
   const RowConstants* constants;
   std::int64_t channel;
@@ -41,8 +41,20 @@ struct TileBytes {
   std::int64_t rows;
   std::int64_t columns;
 };
-/// Product and requantisation of RowConstants::Form::kWhole without left shifts; TileCall::out is not used.
-using ByteTile = void (*)(const TileCall& call, const TileBytes& bytes);
+/// Products and requantisation of RowConstants::Form::kWhole without left shifts; TileCall::out is not used.
+using ByteTiles = void (*)(const TileCall& call, const TileBytes& bytes);
+
+/// Depthwise convolution of some pixels with requantisation: tap t of pixel p lies at rows[t] + p * advance[t].
+struct DepthwiseBytes {
+  const std::uint8_t* const* rows;
+  const std::int64_t* advance;
+  std::int64_t pixels;
+  const std::int8_t* packed;
+  std::int64_t taps;
+  std::int64_t channels;
+  const RowConstants* constants;  ///< kWhole without left shifts, or kReal
+  std::uint8_t* out;
+};
 
 /// a = x * m, b = y * m …: constants of Add and Subtract on two 8-bit operands (elementwise.h).
 struct AddConstants {
@@ -59,10 +71,10 @@ struct WideAddConstants {
 
 struct FixedLoops {
   std::string_view name;
-  ProductTile wide[kProductBlocks];     ///< kWideRows rows of 1, 2, 3 or 4 blocks
-  ProductTile tall[kTallBlocks];        ///< kTallRows rows of 1 or 2 blocks
-  ByteTile wide_bytes[kProductBlocks];  ///< the same, where the set has them
-  ByteTile tall_bytes[kTallBlocks];
+  ProductTile wide[kProductBlocks];      ///< kWideRows rows of 1, 2, 3 or 4 blocks
+  ProductTile tall[kTallBlocks];         ///< kTallRows rows of 1 or 2 blocks
+  ByteTiles wide_bytes[kProductBlocks];  ///< the same, where the set has them
+  ByteTiles tall_bytes[kTallBlocks];
 
   /// low = high + (low >> 8); sums >>= drop (row_requant.h).
   void (*join_two)(std::int32_t* low, const std::int32_t* high, std::int64_t count);
@@ -78,7 +90,8 @@ struct FixedLoops {
   /// sums[c] = sum over taps of rows[t][c] * weight; `sums` has room for whole vectors of 64.
   void (*depthwise)(const std::uint8_t* const* rows, const std::int8_t* packed, std::int64_t taps,
                     std::int64_t channels, std::int32_t* sums);
-  /// The same of 16-bit values less 32768 (`flip` = 0 when they are stored so already); weights [pairs][channels][2].
+  void (*depthwise_bytes_run)(const DepthwiseBytes& call);  ///< null where the set has none
+  /// The same sums of 16-bit values less 32768 (`flip` = 0 when they are stored so already); weights [pairs][channels][2].
   void (*depthwise_wide)(const std::uint16_t* const* rows, const std::int16_t* pairs, std::int64_t taps,
                          std::int64_t channels, std::uint16_t flip, std::int32_t* sums);
 

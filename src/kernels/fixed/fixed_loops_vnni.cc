@@ -85,12 +85,16 @@ struct Tile {
     }
   }
   static void run_bytes(const TileCall& call, const TileBytes& bytes) {
-    __m512i sums[kRows][kBlocks];
-    product(call, sums);
     const Requant<kBlocks> requant(*bytes.constants, bytes.channel);
     const __mmask64 mask = first_bytes(bytes.columns);
-    for (int r = 0; r < kRows; ++r) {
-      if (r < bytes.rows) _mm512_mask_storeu_epi8(bytes.out + r * bytes.stride, mask, requant.bytes(sums[r]));
+    TileCall tile = call;
+    std::uint8_t* out = bytes.out;
+    for (std::int64_t row = 0; row < bytes.rows; row += kRows, tile.table += tile.pieces * kRows) {
+      __m512i sums[kRows][kBlocks];
+      product(tile, sums);
+      for (int r = 0; r < kRows; ++r, out += bytes.stride) {
+        if (row + r < bytes.rows) _mm512_mask_storeu_epi8(out, mask, requant.bytes(sums[r]));
+      }
     }
   }
 };
@@ -124,42 +128,137 @@ void pack_depthwise(const std::int8_t* weights, std::int64_t taps, std::int64_t 
   }
 }
 
+/// Adds four taps of 64 channels to the sums; a missing tap has weights of zero, so any row stands for it.
+template <typename Row>
+[[gnu::always_inline]] inline void add_taps(const Row& row, const std::int8_t* packed, __m512i (&sum)[4]) {
+  const __m512i x0 = row(0);
+  const __m512i x1 = row(1);
+  const __m512i x2 = row(2);
+  const __m512i x3 = row(3);
+  const __m512i low01 = _mm512_unpacklo_epi8(x0, x1);
+  const __m512i high01 = _mm512_unpackhi_epi8(x0, x1);
+  const __m512i low23 = _mm512_unpacklo_epi8(x2, x3);
+  const __m512i high23 = _mm512_unpackhi_epi8(x2, x3);
+  const auto weights = [&](int j) { return _mm512_loadu_si512(packed + j * 64); };
+  sum[0] = _mm512_dpbusd_epi32(sum[0], _mm512_unpacklo_epi16(low01, low23), weights(0));
+  sum[1] = _mm512_dpbusd_epi32(sum[1], _mm512_unpackhi_epi16(low01, low23), weights(1));
+  sum[2] = _mm512_dpbusd_epi32(sum[2], _mm512_unpacklo_epi16(high01, high23), weights(2));
+  sum[3] = _mm512_dpbusd_epi32(sum[3], _mm512_unpackhi_epi16(high01, high23), weights(3));
+}
+
+/// The transpose of four by four quarters: from the order of channels to that of the sums, and back.
+[[gnu::always_inline]] inline void transpose_quarters(__m512i (&v)[4]) {
+  const __m512i even01 = quarters<0x88>(v[0], v[1]);
+  const __m512i odd01 = quarters<0xDD>(v[0], v[1]);
+  const __m512i even23 = quarters<0x88>(v[2], v[3]);
+  const __m512i odd23 = quarters<0xDD>(v[2], v[3]);
+  v[0] = quarters<0x88>(even01, even23);
+  v[1] = quarters<0x88>(odd01, odd23);
+  v[2] = quarters<0xDD>(even01, even23);
+  v[3] = quarters<0xDD>(odd01, odd23);
+}
+
 void depthwise(const std::uint8_t* const* rows, const std::int8_t* packed, std::int64_t taps, std::int64_t channels,
                std::int32_t* sums) {
   for (std::int64_t c = 0; c < channels; c += kChannels) {
-    const std::int64_t left = channels - c;
-    const __mmask64 mask = first_bytes(left);
+    const __mmask64 mask = first_bytes(channels - c);
     __m512i sum[4];
     for (auto& part : sum) part = _mm512_setzero_si512();
     for (std::int64_t tap = 0; tap < taps; tap += 4, packed += kChannels * 4) {
-      const auto row = [&](std::int64_t t) {
-        // A missing tap has weights of zero.
-        return _mm512_maskz_loadu_epi8(mask, rows[t < taps ? t : tap] + c);
-      };
-      const __m512i x0 = row(tap);
-      const __m512i x1 = row(tap + 1);
-      const __m512i x2 = row(tap + 2);
-      const __m512i x3 = row(tap + 3);
-      const __m512i low01 = _mm512_unpacklo_epi8(x0, x1);
-      const __m512i high01 = _mm512_unpackhi_epi8(x0, x1);
-      const __m512i low23 = _mm512_unpacklo_epi8(x2, x3);
-      const __m512i high23 = _mm512_unpackhi_epi8(x2, x3);
-      const auto weights = [&](int j) { return _mm512_loadu_si512(packed + j * 64); };
-      sum[0] = _mm512_dpbusd_epi32(sum[0], _mm512_unpacklo_epi16(low01, low23), weights(0));
-      sum[1] = _mm512_dpbusd_epi32(sum[1], _mm512_unpackhi_epi16(low01, low23), weights(1));
-      sum[2] = _mm512_dpbusd_epi32(sum[2], _mm512_unpacklo_epi16(high01, high23), weights(2));
-      sum[3] = _mm512_dpbusd_epi32(sum[3], _mm512_unpackhi_epi16(high01, high23), weights(3));
+      add_taps([&](int i) { return _mm512_maskz_loadu_epi8(mask, rows[tap + i < taps ? tap + i : tap] + c); }, packed,
+               sum);
     }
-    // The transpose of four by four quarters.
-    const __m512i even01 = quarters<0x88>(sum[0], sum[1]);
-    const __m512i odd01 = quarters<0xDD>(sum[0], sum[1]);
-    const __m512i even23 = quarters<0x88>(sum[2], sum[3]);
-    const __m512i odd23 = quarters<0xDD>(sum[2], sum[3]);
-    _mm512_storeu_si512(sums + c, quarters<0x88>(even01, even23));
-    _mm512_storeu_si512(sums + c + 16, quarters<0x88>(odd01, odd23));
-    _mm512_storeu_si512(sums + c + 32, quarters<0xDD>(even01, even23));
-    _mm512_storeu_si512(sums + c + 48, quarters<0xDD>(odd01, odd23));
+    transpose_quarters(sum);
+    for (int j = 0; j < 4; ++j) _mm512_storeu_si512(sums + c + j * 16, sum[j]);
   }
+}
+
+/// requant_whole of 64 channels in the order of depthwise sums.
+struct WholeRequant {
+  __m512i add[4], right[4], multiplier[4], offset[4];
+  __m128i fraction;
+  WholeRequant(const RowConstants& c, std::int64_t channel) : fraction(_mm_cvtsi32_si128(c.fraction)) {
+    const auto load = [channel](const std::vector<std::int32_t>& values, __m512i(&to)[4]) {
+      for (int j = 0; j < 4; ++j) to[j] = _mm512_loadu_si512(values.data() + channel + j * 16);
+      transpose_quarters(to);
+    };
+    load(c.add, add);
+    load(c.right, right);
+    load(c.multiplier, multiplier);
+    load(c.offset, offset);
+  }
+  [[gnu::always_inline]] __m512i operator()(int j, __m512i sum) const {
+    const __m512i a = _mm512_srav_epi32(_mm512_add_epi32(sum, add[j]), right[j]);
+    const __m512i limited = _mm512_max_epi32(_mm512_min_epi32(a, _mm512_set1_epi32(32767)), _mm512_set1_epi32(-32768));
+    return _mm512_sra_epi32(_mm512_dpwssd_epi32(offset[j], limited, multiplier[j]), fraction);
+  }
+};
+
+/// requant_real of 8-bit results, which have no scale and no limit, the same way.
+struct RealRequant {
+  __m512i add[4];
+  __m512d factor[4][2], addend[4][2];
+  RealRequant(const RowConstants& c, std::int64_t channel) {
+    for (int j = 0; j < 4; ++j) add[j] = _mm512_loadu_si512(c.add.data() + channel + j * 16);
+    transpose_quarters(add);
+    const auto load = [channel](const std::vector<double>& values, __m512d(&to)[4][2]) {
+      for (int j = 0; j < 4; ++j) {
+        for (int half = 0; half < 2; ++half) {
+          const double* at = values.data() + channel + half * 32 + j * 4;
+          double eight[8];
+          std::memcpy(eight, at, 4 * sizeof(double));
+          std::memcpy(eight + 4, at + 16, 4 * sizeof(double));
+          to[j][half] = _mm512_loadu_pd(eight);
+        }
+      }
+    };
+    load(c.factor, factor);
+    load(c.addend, addend);
+  }
+  [[gnu::always_inline]] __m512i operator()(int j, __m512i sum) const {
+    const __m512i a = _mm512_add_epi32(sum, add[j]);
+    const auto half = [&](__m256i part, int h) {
+      const __m512d q = _mm512_add_pd(_mm512_mul_pd(_mm512_maskz_cvtepi32_pd(0xFF, part), factor[j][h]), addend[j][h]);
+      // What is far below zero becomes the lowest number.
+      return _mm512_maskz_cvttpd_epi32(0xFF, _mm512_maskz_min_pd(0xFF, q, _mm512_set1_pd(255.5)));
+    };
+    return _mm512_inserti64x4(_mm512_castsi256_si512(half(_mm512_castsi512_si256(a), 0)),
+                              half(_mm512_maskz_extracti64x4_epi64(0xFF, a, 1), 1), 1);
+  }
+};
+
+/// kGroups groups of four taps; 0 = as many as there are.
+template <int kGroups, typename Requant>
+void depthwise_run(const DepthwiseBytes& call) {
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(call.constants->flip));
+  const std::int64_t taps = call.taps;
+  const std::int64_t groups = kGroups > 0 ? kGroups : (taps + 3) / 4;
+  const std::int8_t* packed = call.packed;
+  for (std::int64_t c = 0; c < call.channels; c += kChannels, packed += groups * kChannels * 4) {
+    const __mmask64 mask = first_bytes(call.channels - c);
+    const Requant requant(*call.constants, c);
+    std::uint8_t* out = call.out + c;
+    for (std::int64_t pixel = 0; pixel < call.pixels; ++pixel, out += call.channels) {
+      __m512i sum[4];
+      for (auto& part : sum) part = _mm512_setzero_si512();
+      for (std::int64_t group = 0; group < groups; ++group) {
+        const auto row = [&](int i) {
+          const std::int64_t tap = group * 4 + i < taps ? group * 4 + i : group * 4;
+          return _mm512_maskz_loadu_epi8(mask, call.rows[tap] + pixel * call.advance[tap] + c);
+        };
+        add_taps(row, packed + group * kChannels * 4, sum);
+      }
+      const __m512i low = _mm512_packs_epi32(requant(0, sum[0]), requant(1, sum[1]));
+      const __m512i high = _mm512_packs_epi32(requant(2, sum[2]), requant(3, sum[3]));
+      _mm512_mask_storeu_epi8(out, mask, _mm512_xor_si512(_mm512_packus_epi16(low, high), flip));
+    }
+  }
+}
+
+void depthwise_bytes_run(const DepthwiseBytes& call) {
+  const bool whole = call.constants->form == RowConstants::Form::kWhole;
+  if (call.taps == 9) return whole ? depthwise_run<3, WholeRequant>(call) : depthwise_run<3, RealRequant>(call);
+  whole ? depthwise_run<0, WholeRequant>(call) : depthwise_run<0, RealRequant>(call);
 }
 
 }  // namespace vnni_loops
@@ -176,6 +275,7 @@ FixedLoops fixed_loops_vnni() {
   loops.depthwise_bytes = vnni_loops::depthwise_bytes;
   loops.pack_depthwise = vnni_loops::pack_depthwise;
   loops.depthwise = vnni_loops::depthwise;
+  loops.depthwise_bytes_run = vnni_loops::depthwise_bytes_run;
   loops.depthwise_wide = fixed_loops_avx2().depthwise_wide;
   return loops;
 }
