@@ -142,8 +142,8 @@ Status run(const std::string& model, const std::string& precision, const std::st
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    fmt::print(stderr, "fixed_networks_bench MODEL.pt2 int8|int16 QDQ.onnx\n");
-    return 2;
+    fmt::print("for bench/fixed_networks_bench.py: fixed_networks_bench MODEL.pt2 int8|int16 QDQ.onnx\n");
+    return argc == 1 ? 0 : 2;
   }
   const htpipe::Status status = htpipe::run(argv[1], argv[2], argv[3]);
   if (!status) fmt::print(stderr, "{}\n", status.error().summary());

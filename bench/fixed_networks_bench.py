@@ -17,6 +17,7 @@ import numpy as np
 import onnxruntime
 
 THREADS = 2
+PAUSE = 0.02  # seconds
 
 
 class Program:
@@ -84,10 +85,12 @@ def measure(args, model: str, precision: str) -> None:
         for i in range(args.rounds):
             if i in turns:
                 emulator.append(float(program.ask("emulator")))
-            # The first of a turn finds cold caches.
-            ours += [float(program.ask("ours")) for _ in range(4)][1:]
+            # The first of a turn finds cold caches, and threads of the other engine that still look for work.
+            time.sleep(PAUSE)
+            ours += [float(program.ask("ours")) for _ in range(5)][1:]
             if call:
-                theirs += [seconds_of(call) for _ in range(4)][1:]
+                time.sleep(PAUSE)
+                theirs += [seconds_of(call) for _ in range(5)][1:]
         print(f"  ours {statistics.median(ours) * 1e3:.2f} ms (least {min(ours) * 1e3:.2f})")
         if emulator:
             ratio = statistics.median(emulator) / statistics.median(ours)

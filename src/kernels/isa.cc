@@ -19,7 +19,7 @@ Isa isa() {
   static const Isa chosen = [] {
     const char* text = std::getenv("HTPIPE_ISA");
     const std::string_view cap = text != nullptr ? text : "avx512";
-    if (cap == "avx512" && isa_runs(Isa::kAvx512)) return Isa::kAvx512;
+    if ((cap == "avx512" || cap == "vnni") && isa_runs(Isa::kAvx512)) return Isa::kAvx512;
     return cap != "generic" && isa_runs(Isa::kAvx2) ? Isa::kAvx2 : Isa::kGeneric;
   }();
   return chosen;

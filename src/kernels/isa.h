@@ -7,7 +7,8 @@ namespace htpipe::kernels {
 
 enum class Isa : std::uint8_t { kGeneric, kAvx2, kAvx512 };
 
-/// The best that this machine has; HTPIPE_ISA ("avx512", "avx2", "generic") caps it. Results do not depend on it.
+/// The best that this machine has; HTPIPE_ISA ("vnni", "avx512", "avx2", "generic") caps it; VNNI makes a
+/// difference for integers alone (fixed/fixed_loops.h). Results do not depend on it.
 [[nodiscard]] Isa isa();
 /// Its name as HTPIPE_ISA spells it.
 [[nodiscard]] const char* isa_name();

@@ -1,6 +1,7 @@
 // Dequantize: stored integers to float. Source: QNN operator Dequantize. Without a chip (htp_version 0) it follows ONNX's
 // DequantizeLinear for all integer types, and for scales per tensor, channel or block.
 #include "kernels/fixed/elementwise.h"
+#include "ops/fixed_map.h"
 #include "ops/registry.h"
 #include "ops/stored.h"
 #include "ops/to_attribute.h"
@@ -31,14 +32,16 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const std::int64_t count = request.node.type(0).count();
   Kernel kernel;
   kernel.run = [=](const KernelCall& call) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t q = kernels::load(call.operands[0], dtype, i);
-      if (to == DType::kF16) {
-        call.out<std::uint16_t>(0)[i] = kernels::dequantize_f16(q, from);
-      } else {
-        call.out<float>(0)[i] = kernels::dequantize(q, from);
+    for_parts(call, count, kMapGrain, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t q = kernels::load(call.operands[0], dtype, i);
+        if (to == DType::kF16) {
+          call.out<std::uint16_t>(0)[i] = kernels::dequantize_f16(q, from);
+        } else {
+          call.out<float>(0)[i] = kernels::dequantize(q, from);
+        }
       }
-    }
+    });
   };
   return kernel;
 }

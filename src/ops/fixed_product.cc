@@ -359,8 +359,7 @@ void FixedProduct::gather(const Job& job, std::int64_t g, int plane, std::int64_
         }
       }
     }
-    std::memset(patches, 0, static_cast<std::size_t>(tail));
-    patches += tail;
+    for (std::int64_t i = 0; i < tail; ++i) *patches++ = 0;
   }
 }
 

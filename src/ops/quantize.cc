@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/fixed/elementwise.h"
+#include "ops/fixed_map.h"
 #include "ops/registry.h"
 #include "ops/stored.h"
 #include "ops/to_attribute.h"
@@ -41,10 +42,12 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
   const std::int64_t count = request.node.type(0).count();
   Kernel kernel;
   kernel.run = [=](const KernelCall& call) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float x = from == DType::kF16 ? from_f16(call.in<std::uint16_t>(0)[i]) : call.in<float>(0)[i];
-      kernels::store(call.results[0], dtype, i, kernels::quantize(x, to));
-    }
+    for_parts(call, count, kMapGrain, [&](std::int64_t begin, std::int64_t end, std::byte*) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float x = from == DType::kF16 ? from_f16(call.in<std::uint16_t>(0)[i]) : call.in<float>(0)[i];
+        kernels::store(call.results[0], dtype, i, kernels::quantize(x, to));
+      }
+    });
   };
   return kernel;
 }

@@ -1,5 +1,5 @@
 // The products of every instruction set that this machine has against each other, bit by bit, and against plain sums.
-#include "kernels/gemm.h"
+#include "kernels/gemm_f32.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/gemm_f32.h"
 #include "kernels/gemm_f32_block.h"
-#include "kernels/gemm_impl.h"
 #include "kernels/isa.h"
 
 namespace htpipe::kernels {
@@ -23,13 +21,12 @@ struct OneIsa {
   std::string name;
   Isa isa;
   MultiplyBlock f32;
-  GemmI16 i16;
 };
 
 /// Those beside "generic" that run here.
 std::vector<OneIsa> other_isas() {
-  std::vector<OneIsa> found = {{"avx2", Isa::kAvx2, avx2::multiply_block, gemm_i16_avx2},
-                               {"avx512", Isa::kAvx512, avx512::multiply_block, gemm_i16_avx512}};
+  std::vector<OneIsa> found = {{"avx2", Isa::kAvx2, avx2::multiply_block},
+                               {"avx512", Isa::kAvx512, avx512::multiply_block}};
   std::erase_if(found, [](const OneIsa& one) { return !isa_runs(one.isa); });
   return found;
 }
@@ -85,7 +82,7 @@ TEST(Gemm, F32IsTheSameBitsOnEveryInstructionSet) {
       }
     }
     std::vector<OneIsa> isas = other_isas();
-    isas.push_back({"generic", Isa::kGeneric, generic::multiply_block, gemm_i16_generic});
+    isas.push_back({"generic", Isa::kGeneric, generic::multiply_block});
     for (const OneIsa& isa : isas) {
       // A row of c is longer than the product; what lies behind it stays.
       std::vector<float> got(count(s.m, s.n + 3), -2.0F);
@@ -135,51 +132,6 @@ TEST(Gemm, ClampPassesNanOn) {
   std::vector<float> got(20);
   gemm_f32(RowsF32{&nan, 1}, packed, 0, 2, got.data(), 20, 1, {nullptr, 0.0F, 6.0F}, block.data());
   for (const float x : got) EXPECT_TRUE(std::isnan(x));
-}
-
-TEST(Gemm, I16IsExactOnEveryInstructionSet) {
-  std::mt19937 random(2);
-  for (const Sizes& s : sizes()) {
-    const std::int64_t stride = row_stride_i16(s.k);
-    std::vector<std::int16_t> a(count(s.m, stride), 0);
-    std::vector<std::int8_t> weights(count(s.k, s.n));
-    for (std::int64_t row = 0; row < s.m; ++row) {
-      for (std::int64_t i = 0; i < s.k; ++i)
-        a[static_cast<std::size_t>(row * stride + i)] =
-            static_cast<std::int16_t>(static_cast<int>(random() % 511) - 255);
-    }
-    for (std::int8_t& w : weights) w = static_cast<std::int8_t>(static_cast<int>(random() % 256) - 128);
-    const PackedI16 packed = pack_i16(weights.data(), s.k, s.n);
-    std::vector<std::int32_t> want(count(s.m, s.n));
-    for (std::int64_t row = 0; row < s.m; ++row) {
-      for (std::int64_t column = 0; column < s.n; ++column) {
-        std::int64_t sum = 0;
-        for (std::int64_t i = 0; i < s.k; ++i) {
-          sum += std::int64_t{a[static_cast<std::size_t>(row * stride + i)]} *
-                 weights[static_cast<std::size_t>(i * s.n + column)];
-        }
-        want[static_cast<std::size_t>(row * s.n + column)] = static_cast<std::int32_t>(sum);
-      }
-    }
-    std::vector<OneIsa> isas = other_isas();
-    isas.push_back({"generic", Isa::kGeneric, generic::multiply_block, gemm_i16_generic});
-    for (const OneIsa& isa : isas) {
-      std::vector<std::int32_t> got(want.size(), -7);
-      isa.i16(a.data(), packed, got.data(), s.m);
-      ASSERT_EQ(got, want) << isa.name << " " << s.m << "x" << s.k << "x" << s.n;
-    }
-  }
-}
-
-TEST(Gemm, I16KeepsTheLargestSum) {
-  // 32768 products of the largest operands: the documented limit of the 32-bit sums.
-  const std::int64_t k = 32768;
-  const std::vector<std::int16_t> a(static_cast<std::size_t>(k), 255);
-  const std::vector<std::int8_t> weights(static_cast<std::size_t>(k), -128);
-  const PackedI16 packed = pack_i16(weights.data(), k, 1);
-  std::int32_t sum = 0;
-  gemm_i16(a.data(), packed, &sum, 1);
-  EXPECT_EQ(sum, -255 * 128 * 32768);
 }
 
 TEST(Gemm, ChosenInstructionSetIsAKnownOne) {
