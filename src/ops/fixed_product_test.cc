@@ -11,6 +11,7 @@
 
 #include "kernels/fixed/column_weights.h"
 #include "kernels/fixed/elementwise.h"
+#include "ops/depth_wise_form.h"
 #include "ops/evaluate.h"
 #include "ops/registry.h"
 
@@ -156,14 +157,38 @@ std::vector<std::int64_t> plain(const Nodes& nodes, const Case& c, kernels::Conv
   return result;
 }
 
-void check(const Case& c, std::mt19937& random, kernels::ConvForm form) {
+kernels::ConvForm form_of(const Nodes& nodes, const Case& c) {
+  if (c.op == "Conv2d") {
+    return c.dilation > 1 && c.stride > 1 ? kernels::ConvForm::kExact : kernels::ConvForm::kStandard;
+  }
+  kernels::Window window;
+  window.in_h = c.in_h;
+  window.in_w = c.in_w;
+  window.channels = c.channels;
+  window.kernel_h = c.kernel_h;
+  window.kernel_w = c.kernel_w;
+  window.stride_h = window.stride_w = c.stride;
+  window.dilation_h = window.dilation_w = c.dilation;
+  window.pad_top = window.pad_left = c.pad_before;
+  window.out_h = c.out_size(c.in_h, c.kernel_h);
+  window.out_w = c.out_size(c.in_w, c.kernel_w);
+  window.n = c.n;
+  const auto form = depth_wise_form(window, 1, nodes.input.type(), nodes.weight.type(), c.version);
+  return form ? *form : kernels::ConvForm::kStandard;
+}
+
+/// False when the chip has no such layer.
+bool check(const Case& c, std::mt19937& random) {
   SCOPED_TRACE(c.text());
   Nodes nodes;
   make(nodes, c, random);
-  if (nodes.node == nullptr) return;
-  const std::vector<std::int64_t> want = plain(nodes, c, form);
+  if (nodes.node == nullptr) return false;
   const auto kernel = make_kernel(*nodes.node, c.version);
-  ASSERT_TRUE(kernel) << kernel.error().message;
+  if (!kernel) {
+    EXPECT_NE(c.op, "Conv2d") << kernel.error().message;
+    return false;
+  }
+  const std::vector<std::int64_t> want = plain(nodes, c, form_of(nodes, c));
   for (const int lanes : {1, 2}) {
     Tensor out(nodes.node->results[0]->type);
     const std::array<const void*, 3> operands = {nodes.input.bytes().data(), nodes.weight.bytes().data(),
@@ -174,15 +199,17 @@ void check(const Case& c, std::mt19937& random, kernels::ConvForm form) {
     const std::int64_t moved = c.dtype == DType::kI8 ? 128 : c.dtype == DType::kI16 ? 32768 : 0;
     for (std::size_t i = 0; i < want.size(); ++i) {
       const std::int64_t got = kernels::load(out.bytes().data(), c.dtype, static_cast<std::int64_t>(i));
-      ASSERT_EQ(got - moved, want[i]) << "element " << i << " of " << want.size() << ", " << lanes << " lanes";
+      EXPECT_EQ(got - moved, want[i]) << "element " << i << " of " << want.size() << ", " << lanes << " lanes";
+      if (got - moved != want[i]) return true;
     }
   }
+  return true;
 }
 
 TEST(FixedProduct, ConvolutionsAreTheirPlainSums) {
   register_all_ops();
   std::mt19937 random(11);
-  for (int i = 0; i < 120; ++i) check(any_case(random, false), random, kernels::ConvForm::kStandard);
+  for (int i = 0; i < 120; ++i) check(any_case(random, false), random);
   // More pixels than an item has, panels of all widths, a long sum.
   for (const std::int64_t outputs : {16, 17, 33, 48, 64, 65, 144, 200}) {
     Case c;
@@ -191,29 +218,23 @@ TEST(FixedProduct, ConvolutionsAreTheirPlainSums) {
     c.outputs = outputs;
     c.kernel_h = c.kernel_w = 3;
     c.pad_before = c.pad_after = 1;
-    check(c, random, kernels::ConvForm::kStandard);
+    check(c, random);
     c.dtype = DType::kU16;
-    check(c, random, kernels::ConvForm::kStandard);
+    check(c, random);
   }
   Case c;
   c.in_h = c.in_w = 2;
   c.channels = 4096;
   c.outputs = 70;
-  check(c, random, kernels::ConvForm::kStandard);
+  check(c, random);
 }
 
 TEST(FixedProduct, DepthwiseConvolutionsAreTheirPlainSums) {
   register_all_ops();
   std::mt19937 random(12);
-  for (int i = 0; i < 120; ++i) {
-    const Case c = any_case(random, true);
-    const bool pointwise = c.kernel_h == 1 && c.kernel_w == 1;
-    const bool wide = size_of(c.dtype) == 2;
-    kernels::ConvForm form = c.stride == 2 ? kernels::ConvForm::kNoShift : kernels::ConvForm::kStandard;
-    if (pointwise && wide) form = kernels::ConvForm::kNoShift;
-    if (pointwise && !wide && c.version < 73) form = kernels::ConvForm::kExact;
-    check(c, random, form);
-  }
+  int checked = 0;
+  for (int i = 0; i < 200; ++i) checked += check(any_case(random, true), random) ? 1 : 0;
+  EXPECT_GT(checked, 50);
 }
 
 }  // namespace

@@ -108,18 +108,21 @@ inline void flip_bytes(const std::uint8_t* __restrict in, std::uint8_t flip, std
   for (std::int64_t i = 0; i < count; ++i) out[i] = in[i] ^ flip;
 }
 
-inline void add(const AddConstants& c, const std::uint8_t* __restrict a, const std::uint8_t* __restrict b,
-                std::int64_t count, std::uint8_t* __restrict out) {
+// The result may take the place of an operand: nothing but the same element may overlap.
+inline void add(const AddConstants& c, const std::uint8_t* a, const std::uint8_t* b, std::int64_t count,
+                std::uint8_t* out) {
   const AddConstants k = c;
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int32_t sum = (a[i] ^ k.flip_first) * k.first + (b[i] ^ k.flip_second) * k.second;
     out[i] = static_cast<std::uint8_t>(limited(((sum >> 8) + k.constant) >> k.shift, 0, 255) ^ k.flip_out);
   }
 }
 
-inline void add_wide(const WideAddConstants& c, const std::uint16_t* __restrict a, const std::uint16_t* __restrict b,
-                     std::int64_t count, std::uint16_t* __restrict out) {
+inline void add_wide(const WideAddConstants& c, const std::uint16_t* a, const std::uint16_t* b, std::int64_t count,
+                     std::uint16_t* out) {
   const WideAddConstants k = c;
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     const auto x = static_cast<double>(a[i] ^ k.flip_first);
     const auto y = static_cast<double>(b[i] ^ k.flip_second);
