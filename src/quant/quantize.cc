@@ -103,6 +103,23 @@ class Quantizer {
     }
   }
 
+  /// Gives what is joined the encoding of the whole by conversions of its own: the chip merges those that it makes
+  /// itself into some of the operators in front.
+  Status convert_for_concat(const Node& node, std::vector<Value*>& operands) {
+    if (!is_float(node.result()->type.dtype)) return {};
+    HTPIPE_TRY(const TensorType whole, type_of(*node.result(), precision_of(node.name()), "none"));
+    for (Value*& operand : operands) {
+      if (operand->producer == nullptr || operand->type.dtype != whole.dtype) continue;
+      if (operand->type.encoding == whole.encoding) continue;
+      const std::string name = fmt::format("{}_in_{}", operand->name, node.name());
+      HTPIPE_TRY(Node * made, graph_.add_node("Convert", name, {{"to", std::string(htpipe::name_of(whole.dtype))}},
+                                              {operand}, node.source));
+      made->result()->type.encoding = whole.encoding;
+      operand = made->result();
+    }
+    return {};
+  }
+
   void bind(const Value* value, Precision precision, Value* made) {
     made_[{value, precision}] = made;
     own_.emplace(value->name, precision);
@@ -225,6 +242,7 @@ class Quantizer {
       }
       HTPIPE_TRY(operands[i], at(node.operands[i], precision, node));
     }
+    if (node.is("Concat") && precision != Precision::kFp16) HTPIPE_CHECK_OK(convert_for_concat(node, operands));
     HTPIPE_CHECK_OK(add_parameters(node, precision, operands));
     HTPIPE_TRY(Node * made, graph_.add_node(node.op->name, node.name(), node.attributes, operands, node.source));
     for (std::size_t i = 0; i < node.results.size(); ++i) {
