@@ -57,7 +57,7 @@ class Quantizer {
       : source_(source), ranges_(ranges), options_(options), graph_(source.name()) {}
 
   Result<Graph> run() {
-    share_ranges_of_concats();
+    share_ranges();
     for (const Value* input : source_.inputs()) {
       const Precision precision = precision_of(input->name);
       TensorType type = input->type;
@@ -88,12 +88,12 @@ class Quantizer {
     return at == options_.precisions.end() ? options_.default_precision : at->second;
   }
 
-  /// What only a Concat reads gets the range of the Concat: nothing is converted there. (The chip computes some
-  /// operators in the encoding of the Concat behind them, whatever their own.)
-  void share_ranges_of_concats() {
+  /// What only a Concat or a Select reads gets the range of its result: nothing is converted there. (The chip computes
+  /// some operators in the encoding of the one behind them, whatever their own.)
+  void share_ranges() {
     for (auto node = source_.nodes().rbegin(); node != source_.nodes().rend(); ++node) {
       const auto whole = ranges_.find((*node)->name());
-      if (!(*node)->is("Concat") || whole == ranges_.end()) continue;
+      if (!((*node)->is("Concat") || (*node)->is("ElementWiseSelect")) || whole == ranges_.end()) continue;
       for (const Value* operand : (*node)->operands) {
         const auto own = ranges_.find(operand->name);
         if (own == ranges_.end() || operand->producer == nullptr || operand->users.size() != 1) continue;

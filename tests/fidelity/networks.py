@@ -221,7 +221,7 @@ NETWORKS = [
                         tf_padding=False), photos("pixel_values"), "plain"),
     Network("resnet50", "ResNet-50, 224x224", RANDOM,
             from_config("ResNetForImageClassification", "ResNetConfig", 224, settle=True, num_labels=1000),
-            photos("pixel_values"), "plain"),
+            photos("pixel_values"), "plain", evaluate=1),
     Network("efficientnet_lite0", "EfficientNet-Lite0, 224x224", "trained", efficientnet_lite, photos("inputs"),
             "plain"),
     Network("ppocr_rec", "PP-OCRv4 recognition, 48x256", "trained", paddle, drawn_texts, "cnn",
@@ -230,7 +230,7 @@ NETWORKS = [
     Network("vit_tiny", "ViT-tiny/16, 224x224", "random weights",
             from_config("ViTForImageClassification", "ViTConfig", 224, settle=False, hidden_size=192,
                         num_hidden_layers=12, num_attention_heads=3, intermediate_size=768, num_labels=1000,
-                        initializer_range=0.06), photos("pixel_values"), "transformer"),
+                        initializer_range=0.06), photos("pixel_values"), "transformer", evaluate=1),
 ]  # fmt: skip
 
 
