@@ -14,9 +14,13 @@ constexpr int kRowsAtOnce = 3;
 struct Bytes {
   __m256i even, odd;
 };
-Bytes signed_bytes(__m256i x) { return {_mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), _mm256_srai_epi16(x, 8)}; }
-Bytes unsigned_bytes(__m256i x) { return {_mm256_and_si256(x, _mm256_set1_epi16(255)), _mm256_srli_epi16(x, 8)}; }
-__m256i add_products(__m256i sum, const Bytes& a, const Bytes& b) {
+[[gnu::always_inline]] inline Bytes signed_bytes(__m256i x) {
+  return {_mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), _mm256_srai_epi16(x, 8)};
+}
+[[gnu::always_inline]] inline Bytes unsigned_bytes(__m256i x) {
+  return {_mm256_and_si256(x, _mm256_set1_epi16(255)), _mm256_srli_epi16(x, 8)};
+}
+[[gnu::always_inline]] inline __m256i add_products(__m256i sum, const Bytes& a, const Bytes& b) {
   sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a.even, b.even));
   return _mm256_add_epi32(sum, _mm256_madd_epi16(a.odd, b.odd));
 }
@@ -30,10 +34,12 @@ struct Tile {
         __m256i sums[kRowsAtOnce][2];
         for (auto& row : sums) row[0] = row[1] = _mm256_setzero_si256();
         for (std::int64_t piece = 0; piece < call.pieces; ++piece) {
-          const std::uint8_t* const* rows = call.table + piece * kRows + first;
+          const std::uint8_t* rows[kRowsAtOnce];
+          for (int r = 0; r < kRowsAtOnce; ++r) rows[r] = call.table[piece * kRows + first + r];
           for (std::int64_t step = 0; step < call.steps; ++step, w += 64) {
             const Bytes low = signed_bytes(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
             const Bytes high = signed_bytes(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + 32)));
+#pragma GCC unroll 3
             for (int r = 0; r < kRowsAtOnce; ++r) {
               std::int32_t four = 0;
               std::memcpy(&four, rows[r] + 4 * step, sizeof four);

@@ -30,7 +30,7 @@ template <int kRows, int kBlocks>
 }
 
 /// Four vectors of 32-bit numbers, saturated to unsigned bytes, in order.
-__m512i saturated(__m512i a, __m512i b, __m512i c, __m512i d) {
+[[gnu::always_inline]] inline __m512i saturated(__m512i a, __m512i b, __m512i c, __m512i d) {
   // Packing works within 128 bits: its 32 bits 4 l + j are quarter l of vector j.
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
@@ -71,7 +71,9 @@ struct Requant {
   }
 };
 
-__mmask64 first_bytes(std::int64_t count) { return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1; }
+[[gnu::always_inline]] inline __mmask64 first_bytes(std::int64_t count) {
+  return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
+}
 
 template <int kRows, int kBlocks>
 struct Tile {
@@ -107,7 +109,7 @@ constexpr std::int64_t kChannels = 64;
 
 /// Quarters of a and b as two bits each of kPick say. With a mask of ones, because GCC 12 warns of the plain intrinsic.
 template <int kPick>
-__m512i quarters(__m512i a, __m512i b) {
+[[gnu::always_inline]] inline __m512i quarters(__m512i a, __m512i b) {
   return _mm512_maskz_shuffle_i32x4(0xFFFF, a, b, kPick);
 }
 
