@@ -10,6 +10,9 @@ namespace {
 Result<Kernel> fixed_kernel(const KernelRequest& request) {
   HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(request.node.type(0)));
   HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
+  if (from.wide() && !to.wide() && static_cast<float>(from.scale) >= static_cast<float>(to.scale)) {
+    return fail(Code::kNoFixedRule, "from 16 to 8 bits the chip converts to larger steps only");
+  }
   const std::int64_t count = request.node.type(0).count();
   Kernel kernel;
   kernel.run =

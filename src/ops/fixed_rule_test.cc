@@ -53,6 +53,25 @@ TEST(FixedRule, SixteenBitHardSigmoidNeedsItsOwnEncoding) {
   EXPECT_NE(refusal(graph("scale 0.0000152590219, zero 5")), "none");
 }
 
+TEST(FixedRule, FromSixteenBitsToLargerStepsOnly) {
+  const auto graph = [](const std::string& scale) {
+    return "graph @g(%x: u16<scale 0.001, zero 9>[8]) -> (%y) { %y = Convert(%x) {to=\"u8\"} : u8<scale " + scale +
+           ", zero 9>[8] }";
+  };
+  EXPECT_EQ(refusal(graph("0.0011")), "none");
+  EXPECT_NE(refusal(graph("0.001")), "none");
+}
+
+TEST(FixedRule, LogOfSixteenBitsInSmallStepsIsZero) {
+  const auto graph = [](const std::string& scale) {
+    return "graph @g(%x: u16<scale 0.001, zero 0>[8]) -> (%y) { %y = ElementWiseUnary(%x) {operation=\"log\"} : "
+           "u16<scale " +
+           scale + ", zero 9>[8] }";
+  };
+  EXPECT_EQ(refusal(graph("0.0001")), "none");
+  EXPECT_NE(refusal(graph("0.00006")), "none");
+}
+
 TEST(FixedRule, FusedActivationNeedsAnEncodingThatClamps) {
   const auto graph = [](const std::string& activation, const std::string& result) {
     return "graph @g(%x: u8<scale 0.1, zero 9>[1,8,8,2]) -> (%y) { %w = const i8<axis 3, scales [0.1,0.1], zeros "

@@ -62,15 +62,18 @@ std::optional<Match> match(const Graph& graph, Node& sum) {
   const auto outer = with_constant(sum);
   if (!outer) return std::nullopt;
   Node* product = single_use_producer(graph, outer->first);
-  const auto inner = binary(product, {"multiply"}) ? with_constant(*product) : std::nullopt;
-  Node* quotient = inner ? single_use_producer(graph, inner->first) : nullptr;
+  if (!binary(product, {"multiply"})) return std::nullopt;
+  const auto inner = with_constant(*product);
+  if (!inner) return std::nullopt;
+  Node* quotient = single_use_producer(graph, inner->first);
   if (!binary(quotient, {"divide"})) return std::nullopt;
   Node* root = single_use_producer(graph, quotient->operands[1]);
   if (root == nullptr || !root->is("ElementWiseUnary") || root->attributes.text("operation") != "sqrt") {
     return std::nullopt;
   }
   Node* shifted = single_use_producer(graph, root->operands[0]);
-  const auto variance = binary(shifted, {"add"}) ? with_constant(*shifted) : std::nullopt;
+  if (!binary(shifted, {"add"})) return std::nullopt;
+  const auto variance = with_constant(*shifted);
   if (!variance || variance->second->type.count() != 1) return std::nullopt;
   const Value* centred = quotient->operands[0];
   Node* mean_square = single_use_producer(graph, variance->first);
