@@ -86,7 +86,7 @@ TEST(FixedPairs, LoopsAreTheRule) {
   for (const auto& [a, b] : shapes) {
     for (const DType dtype : {DType::kU8, DType::kI8, DType::kU16, DType::kI16}) {
       for (const char* operation : {"add", "subtract", "multiply", "maximum", "minimum"}) {
-        for (const double spread : {2.0, 6.0, 24.0}) check(operation, dtype, a, b, spread, random);
+        for (const double spread : {2.0, 4.0, 6.0}) check(operation, dtype, a, b, spread, random);
       }
     }
   }

@@ -146,7 +146,9 @@ std::int64_t ConvRequant::apply(std::int64_t sum, std::size_t index) const {
     const float real = (static_cast<float>(sum) + channel.real_bias) * channel.real_multiplier;
     q = static_cast<std::int64_t>(std::rint(real + static_cast<float>(zero_)));
   } else if (stride2_) {
-    const std::int64_t product = (sum + channel.bias) * channel.multiplier;
+    // Beyond this everything is clamped: the factor is at least 2^-16.
+    constexpr std::int64_t kMost = std::int64_t{1} << 46;
+    const std::int64_t product = std::clamp(sum + channel.bias, -kMost, kMost) * channel.multiplier;
     q = shift(product + (channel.rounds ? shift(1, 1 - channel.multiplier_shift) : 0), channel.multiplier_shift);
   } else if (wide_) {
     const int dropped = deep_ ? 16 : 8;
@@ -155,15 +157,21 @@ std::int64_t ConvRequant::apply(std::int64_t sum, std::size_t index) const {
       q = shift(a * channel.multiplier + shift(1, 1 - channel.multiplier_shift), channel.multiplier_shift);
     } else {
       // What is larger is clamped in the end whatever the multiplier.
-      const std::int64_t limit = (std::int64_t{1} << 38) >> std::max(0, -channel.shift);
+      constexpr std::int64_t kMost = std::int64_t{1} << 38;
+      const std::int64_t limit = kMost >> std::max(0, -channel.shift);
       const std::int64_t whole = a * (std::int64_t{1} << dropped);
-      const std::int64_t shifted = shift(channel.shift < 0 ? std::clamp(whole, -limit, limit) : whole, channel.shift);
+      const std::int64_t shifted =
+          std::clamp(shift(channel.shift < 0 ? std::clamp(whole, -limit, limit) : whole, channel.shift), -kMost, kMost);
       q = shift((2 * shifted + 1) * channel.multiplier + shift(1, -channel.multiplier_shift),
                 channel.multiplier_shift + 1) +
           zero_;
     }
   } else {
-    const std::int64_t a = shift(sum + channel.bias, channel.shift);
+    // Beyond these everything is clamped: what is left of the factor is at least 2^-5.
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    const std::int64_t whole = sum + channel.bias;
+    const std::int64_t a =
+        std::clamp(shift(channel.shift < 0 ? std::clamp(whole, -kMost, kMost) : whole, channel.shift), -kMost, kMost);
     q = v68_ ? (a * channel.multiplier + (std::int64_t{1} << 13)) >> 14
              : (((2 * a + 1) * channel.multiplier + (std::int64_t{1} << 15)) >> 16) + zero_;
   }
