@@ -303,6 +303,7 @@ Result<Json> coverage_of(Session& session, const Target& target) {
       quant::QuantizeOptions options;
       options.default_precision = precision;
       options.weight_bits = session.config.quantization.weights;
+      options.wide_products = target.supports_int16_weights;
       HTPIPE_TRY(const Graph quantized, quant::quantize(session.optimised, session.ranges, options));
       HTPIPE_TRY(report["vendor"], vendor_verdicts(session, target, quantized));
       for (const Json& row : report["vendor"]) {

@@ -52,6 +52,7 @@ class TargetRun {
   TargetRun(Session& session, const Target& target) : session_(session) {
     outcome_.target = target;
     outcome_.precision = first_options(session.config.quantization);
+    outcome_.precision.wide_products = outcome_.target.supports_int16_weights;
     outcome_.rounds = Json::array();
   }
 

@@ -103,6 +103,19 @@ class Quantizer {
     }
   }
 
+  /// The second factor of 16 bits, with the zero point in the middle: the chip takes no other.
+  Result<Value*> symmetric(Value& value, const Node& user) {
+    constexpr std::int32_t kMiddle = 32768;
+    const Encoding& own = *value.type.encoding;
+    if (own.zero_point() == kMiddle || value.is_constant()) return &value;
+    HTPIPE_TRY(Node * made, graph_.add_node("Convert", value.name + "_symmetric", {{"to", std::string("u16")}},
+                                            {&value}, user.source));
+    const std::int32_t reach = std::max(own.zero_point(), 65535 - own.zero_point());
+    const auto scale = static_cast<float>(static_cast<double>(own.scale()) * reach / 32767);
+    made->result()->type.encoding = Encoding::per_tensor(scale, kMiddle, 16);
+    return made->result();
+  }
+
   /// Gives what is joined the encoding of the whole by conversions of its own: the chip merges those that it makes
   /// itself into some of the operators in front.
   Status convert_for_concat(const Node& node, std::vector<Value*>& operands) {
@@ -137,6 +150,12 @@ class Quantizer {
     Range range = at->second;
     if (activation != "none") range.low = 0.0F;
     if (activation == "relu6") range.high = std::min(range.high, 6.0F);
+    // In 16 bits the chip stores a hard_sigmoid in steps of 1/65535, whatever the encoding says.
+    const Node* producer = value.producer;
+    if (precision == Precision::kInt16 && producer != nullptr && producer->is("ElementWiseNeuron") &&
+        producer->attributes.text("operation") == "hard_sigmoid") {
+      range = {0.0F, 1.0F};
+    }
     type.encoding = asymmetric_encoding(range, bits_of(precision));
     return type;
   }
@@ -240,7 +259,12 @@ class Quantizer {
                                           store_as(constant, {type.dtype, constant.shape(), type.encoding}));
         continue;
       }
-      HTPIPE_TRY(operands[i], at(node.operands[i], precision, node));
+      const bool narrow_factor =
+          node.is("MatMul") && i == 1 && precision == Precision::kInt16 && !options_.wide_products;
+      HTPIPE_TRY(operands[i], at(node.operands[i], narrow_factor ? Precision::kInt8 : precision, node));
+      if (node.is("MatMul") && i == 1 && operands[i]->type.dtype == DType::kU16) {
+        HTPIPE_TRY(operands[i], symmetric(*operands[i], node));
+      }
     }
     if (node.is("Concat") && precision != Precision::kFp16) HTPIPE_CHECK_OK(convert_for_concat(node, operands));
     HTPIPE_CHECK_OK(add_parameters(node, precision, operands));

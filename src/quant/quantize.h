@@ -21,6 +21,8 @@ struct QuantizeOptions {
   Precision default_precision = Precision::kInt8;
   int weight_bits = 8;  ///< 4 or 8, of integer layers
   PrecisionMap precisions;
+  /// Products of two computed operands may have 16 bits on both sides (not on v68); else the second one gets 8 bits.
+  bool wide_products = true;
 };
 
 /// Builds the quantised graph. Value names stay; conversions between precisions are inserted once per value and

@@ -279,6 +279,7 @@ class Report {
     lap("calibrate");
     quant::QuantizeOptions quantise;
     quantise.default_precision = request_.precision;
+    quantise.wide_products = request_.htp_version >= 73;
     HTPIPE_TRY(const Graph graph, quant::quantize(model.graph, ranges, quantise));
     if (!request_.text.empty()) HTPIPE_CHECK_OK(write_file_atomic(request_.text, print(graph)));
     json_["nodes"] = graph.nodes().size();
