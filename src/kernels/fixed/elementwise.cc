@@ -77,17 +77,31 @@ Unary rescale_wide(const Grid& from, const Grid& to) {
   };
 }
 
+constexpr int kWideProductBits = 34;
+
 /// Product of two 16-bit values: a factor of 34 fractional bits; twice the centre of the products is rounded to 1/8.
-Binary multiply_wide(const Grid& a, const Grid& b, const Grid& out) {
-  constexpr int kBits = 34;
-  const float ratio = static_cast<float>(a.scale) * static_cast<float>(b.scale) / static_cast<float>(out.scale);
-  const std::int64_t m = half_up(std::ldexp(static_cast<double>(ratio), kBits));
-  const std::int64_t centre = (2 * a.zero - 65535) * (2 * b.zero - 65535) * m;  // in 2^-35
-  const std::int64_t rounded = shift(shift(centre + (std::int64_t{1} << 31), 32), -32);
-  const std::int64_t constant = (out.zero << (kBits + 1)) + (std::int64_t{1} << kBits) + rounded - centre;
+/// In `Int`, which holds 35 bits more than `m` has.
+template <typename Int>
+Binary multiply_wide(const Grid& a, const Grid& b, const Grid& out, std::int64_t m) {
+  constexpr int kHalf = kWideProductBits + 1;
+  const Int centre = static_cast<Int>((2 * a.zero - 65535) * (2 * b.zero - 65535)) * m;  // in 2^-35
+  const Int unit = Int{1} << 32;
+  const Int rounded = ((centre + unit / 2) >> 32) * unit;
+  const Int constant = static_cast<Int>((out.zero << kHalf) + (std::int64_t{1} << kWideProductBits)) + rounded - centre;
   return [=](std::int64_t x, std::int64_t y) {
-    return clamp_to((2 * (x - a.zero) * (y - b.zero) * m + constant) >> (kBits + 1), 0, out.high);
+    const Int q = (static_cast<Int>(2 * (x - a.zero) * (y - b.zero)) * m + constant) >> kHalf;
+    return static_cast<std::int64_t>(q < 0 ? Int{0} : q > out.high ? Int{out.high} : q);
   };
+}
+
+Binary multiply_wide(const Grid& a, const Grid& b, const Grid& out) {
+  __extension__ using Wide = __int128;
+  const float ratio = static_cast<float>(a.scale) * static_cast<float>(b.scale) / static_cast<float>(out.scale);
+  // Beyond 2^20 every product but 0 is clamped.
+  const double bounded = std::min(static_cast<double>(ratio), 0x1p20);
+  const std::int64_t m = half_up(std::ldexp(bounded, kWideProductBits));
+  constexpr std::int64_t kNarrow = std::int64_t{1} << 27;
+  return m < kNarrow ? multiply_wide<std::int64_t>(a, b, out, m) : multiply_wide<Wide>(a, b, out, m);
 }
 
 }  // namespace
