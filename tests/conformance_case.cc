@@ -105,6 +105,14 @@ Status read_header(const Section& section, Case& result, int& repeats, double& s
       spread = std::stod(value);
     } else if (key == "weight_bits") {
       result.weight_bits = std::stoi(value);
+    } else if (key == "weights" && words == std::vector<std::string>{"per_tensor"}) {
+      result.weight_scale = quant::WeightScale::kTensor;
+    } else if (key == "weights" && words == std::vector<std::string>{"asymmetric"}) {
+      result.weight_scale = quant::WeightScale::kAsymmetric;
+    } else if (key == "block") {
+      result.weight_block = std::stoll(value);
+    } else if (key == "activations" && words == std::vector<std::string>{"signed"}) {
+      result.signed_activations = true;
     } else if (key == "precision") {
       for (const std::string& word : words) {
         const auto [name, text] = assignment(word);
@@ -177,7 +185,8 @@ std::uint32_t seed_of(const std::string& name, int repeat) {
 
 Result<Case> make_case(const Section& section, const std::string& name, int repeat, int& repeats) {
   HTPIPE_TRY(Graph graph, parse_graph(section.graph));
-  Case result{name, repeat, std::move(graph), false, {}, {}, {}, 8, {}, seed_of(name, repeat)};
+  Case result{name,  repeat, std::move(graph),     false, {}, {}, {}, 8, quant::WeightScale::kChannel, 0,
+              false, {},     seed_of(name, repeat)};
   double spread = 4;
   HTPIPE_CHECK_OK(read_header(section, result, repeats, spread));
   Random random(result.seed);

@@ -8,7 +8,10 @@
 //                                         in front of the first case: of all cases
 //   # repeats: 5                           with other ranges, weights and inputs each time; 3 without the line
 //   # spread: 1000                         largest ratio between the scales of a weight's channels; 4 without the line
-//   # weight_bits: 4
+//   # weight_bits: 4                      or 16, of layers with 16-bit activations
+//   # weights: per_tensor                 or asymmetric
+//   # block: 32                           input channels that share a scale of 4-bit weights
+//   # activations: signed
 //   # precision: y=int16                   of nodes and inputs that differ from the engine's
 //   graph @g(%x: f32[1,8,8,3]) -> (%y) { ... }
 //
@@ -55,6 +58,9 @@ struct Case {
   std::vector<std::string> engines;
   std::map<std::string, Bound> bounds;  ///< by prefix of engine names
   int weight_bits = 8;
+  quant::WeightScale weight_scale = quant::WeightScale::kChannel;
+  std::int64_t weight_block = 0;
+  bool signed_activations = false;
   quant::PrecisionMap precisions;
   std::uint32_t seed = 0;
 

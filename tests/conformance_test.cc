@@ -227,6 +227,9 @@ Result<Graph> quantized(const Case& test, const Engine& engine) {
   quant::QuantizeOptions options;
   options.default_precision = engine.precision;
   options.weight_bits = test.weight_bits;
+  options.weight_scale = test.weight_scale;
+  options.weight_block = test.weight_block;
+  options.signed_activations = test.signed_activations;
   options.precisions = test.precisions;
   return quant::quantize(test.graph, ranges, options);
 }

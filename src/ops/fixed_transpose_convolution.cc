@@ -162,8 +162,8 @@ Result<Kernel> fixed_transpose_convolution(const KernelRequest& request) {
     return fail(Code::kNoFixedRule, "16-bit results behind the last weight crash the vendor's runtime");
   }
   HTPIPE_TRY(const Tensor weight, nhwc_weights(node, transpose_conv2d().weight_to_nhwc));
-  if (weight.type().encoding && weight.type().encoding->per_block()) {
-    return fail(Code::kNoFixedRule, "a transposed convolution with scales per block");
+  if (weight.type().encoding && weight.type().encoding->per_block() && shapes.window.cells() > 1) {
+    return fail(Code::kNoFixedRule, "a transposed convolution with scales per block unless it is 1x1");
   }
   HTPIPE_TRY(
       kernels::ColumnWeights columns,

@@ -94,11 +94,23 @@ struct BwAxisScaleOffset {
 static_assert(sizeof(ScaleOffset) == 8 && sizeof(BwScaleOffset) == 12 && sizeof(AxisScaleOffset) == 16);
 static_assert(sizeof(BwAxisScaleOffset) == 32 && offsetof(BwAxisScaleOffset, scales) == 16);
 
+/// Scales per block: that of a channel times a small integer.
+struct BlockwiseExpansion {
+  std::int32_t axis;  ///< of the channels
+  ScaleOffset* scale_offsets;
+  std::uint32_t blocks_per_axis;
+  std::uint32_t block_scale_bits;
+  std::uint32_t block_scale_storage;  ///< 0: 8 bits
+  std::uint8_t* block_scales;         ///< [channel][block]
+};
+static_assert(sizeof(BlockwiseExpansion) == 40 && offsetof(BlockwiseExpansion, block_scales) == 32);
+
 enum EncodingKind : std::uint32_t {
   kScaleOffset = 0,
   kAxisScaleOffset = 1,
   kBwScaleOffset = 2,
   kBwAxisScaleOffset = 3,
+  kBlockwiseExpansion = 5,
   kUndefinedEncoding = 0x7fffffff,
 };
 enum Definition : std::uint32_t { kDefined = 1, kUndefined = 0x7fffffff };
@@ -111,6 +123,7 @@ struct QuantizeParams {
     AxisScaleOffset axis;
     BwScaleOffset bw;
     BwAxisScaleOffset bw_axis;
+    BlockwiseExpansion* blockwise;
     void* other;
   };
 };

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "qnn/safe_names.h"
+#include "tensor/block_expansion.h"
 
 namespace htpipe::qnn {
 namespace {
@@ -43,7 +44,19 @@ Status check_type(const std::string& name, const TensorType& type) {
     return invalid(name, fmt::format("encoding has {} bits in {} storage", encoding.bits, name_of(type.dtype)));
   }
   std::size_t count = 1;
-  if (encoding.per_block()) return invalid(name, "scales per block have no form in this interface");
+  if (encoding.per_block()) {
+    if (static_cast<std::size_t>(encoding.axis) >= type.shape.size()) {
+      return invalid(name, fmt::format("encoding axis {} of rank {}", encoding.axis, type.shape.size()));
+    }
+    const std::int64_t scales = element_count(scale_shape(encoding, type.shape));
+    if (static_cast<std::int64_t>(encoding.scales.size()) != scales ||
+        encoding.zero_points.size() != encoding.scales.size()) {
+      return invalid(name, fmt::format("encoding has {} scales where {} are needed", encoding.scales.size(), scales));
+    }
+    const auto expansion = block_expansion(type);
+    if (!expansion) return invalid(name, expansion.error().message);
+    return {};
+  }
   if (encoding.axis >= 0) {
     if (static_cast<std::size_t>(encoding.axis) >= type.shape.size()) {
       return invalid(name, fmt::format("encoding axis {} of rank {}", encoding.axis, type.shape.size()));

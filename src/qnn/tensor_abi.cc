@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "tensor/block_expansion.h"
 
 namespace htpipe::qnn {
 namespace {
@@ -50,8 +51,31 @@ std::optional<DType> dtype_of(std::uint32_t data_type) {
   return std::nullopt;
 }
 
+/// Scales per block in our order, for weights whose blocks run along the axis beside that of the channels.
+std::optional<Encoding> blocks_from(const abi::BlockwiseExpansion& from, const Shape& shape) {
+  const auto rank = static_cast<int>(shape.size());
+  if (rank < 2 || from.axis < 0 || from.axis >= rank || from.block_scale_storage != 0) return std::nullopt;
+  Encoding encoding;
+  encoding.axis = from.axis + 1 < rank ? from.axis + 1 : from.axis - 1;
+  encoding.bits = 4;
+  const std::int64_t size = shape[static_cast<std::size_t>(encoding.axis)];
+  const auto blocks = static_cast<std::int64_t>(from.blocks_per_axis);
+  const std::int64_t channels = shape[static_cast<std::size_t>(from.axis)];
+  if (blocks < 1 || size % blocks != 0 || channels > element_count(shape)) return std::nullopt;
+  encoding.block = size / blocks;
+  const bool channels_first = from.axis < encoding.axis;
+  for (std::int64_t i = 0; i < channels * blocks; ++i) {
+    const std::int64_t channel = channels_first ? i / blocks : i % channels;
+    const std::int64_t block = channels_first ? i % blocks : i / channels;
+    encoding.scales.push_back(from.scale_offsets[channel].scale *
+                              static_cast<float>(from.block_scales[channel * blocks + block]));
+    encoding.zero_points.push_back(0);
+  }
+  return encoding;
+}
+
 /// QNN keeps the number of bits only in the bit-width encodings; otherwise it is that of the storage.
-std::optional<Encoding> encoding_from(const abi::QuantizeParams& from, DType dtype) {
+std::optional<Encoding> encoding_from(const abi::QuantizeParams& from, DType dtype, const Shape& shape) {
   const int storage_bits = static_cast<int>(8 * size_of(dtype));
   Encoding encoding;
   encoding.bits = storage_bits;
@@ -78,6 +102,8 @@ std::optional<Encoding> encoding_from(const abi::QuantizeParams& from, DType dty
         add(from.bw_axis.scales[i], from.bw_axis.offsets == nullptr ? 0 : from.bw_axis.offsets[i]);
       }
       break;
+    case abi::kBlockwiseExpansion:
+      return blocks_from(*from.blockwise, shape);
     default:
       return std::nullopt;
   }
@@ -108,7 +134,7 @@ AbiTensor::AbiTensor(const TensorSpec& spec, abi::TensorKind kind) : name_(spec.
   value.body.data_type = data_type_of(spec.type);
   value.body.quantization.definition = abi::kUndefined;
   value.body.quantization.kind = abi::kUndefinedEncoding;
-  if (spec.type.encoding) set_encoding(*spec.type.encoding, spec.type.dtype);
+  if (spec.type.encoding) set_encoding(spec.type);
   value.body.rank = static_cast<std::uint32_t>(dimensions_.size());
   value.body.dimensions = dimensions_.data();
   value.body.memory_kind = abi::kRaw;
@@ -119,9 +145,27 @@ AbiTensor::AbiTensor(const TensorSpec& spec, abi::TensorKind kind) : name_(spec.
   }
 }
 
-void AbiTensor::set_encoding(const Encoding& encoding, DType dtype) {
+void AbiTensor::set_blocks(const TensorType& type) {
+  const auto expansion = block_expansion(type);
+  HTPIPE_CHECK(static_cast<bool>(expansion), "the spec was not checked");
+  block_scales_ = expansion->factors;
+  for (const float scale : expansion->channel_scales) scale_offsets_.push_back({scale, 0});
+  constexpr std::uint32_t kFactorBits = 4;
+  blockwise_ = {
+      expansion->channel_axis, scale_offsets_.data(), static_cast<std::uint32_t>(expansion->blocks), kFactorBits, 0,
+      block_scales_.data()};
+  value.body.quantization.kind = abi::kBlockwiseExpansion;
+  value.body.quantization.blockwise = &blockwise_;
+}
+
+void AbiTensor::set_encoding(const TensorType& type) {
+  const Encoding& encoding = *type.encoding;
   abi::QuantizeParams& out = value.body.quantization;
-  const bool whole_storage = static_cast<std::size_t>(encoding.bits) == 8 * size_of(dtype);
+  if (encoding.per_block()) {
+    out.definition = abi::kDefined;
+    return set_blocks(type);
+  }
+  const bool whole_storage = static_cast<std::size_t>(encoding.bits) == 8 * size_of(type.dtype);
   const auto count = static_cast<std::uint32_t>(encoding.scales.size());
   out.definition = abi::kDefined;
   if (!encoding.per_channel()) {
@@ -175,7 +219,7 @@ Result<TensorSpec> tensor_from(const abi::Tensor& tensor, std::vector<std::strin
       break;
   }
   if (body.quantization.definition == abi::kDefined) {
-    spec.type.encoding = is_integer(*dtype) ? encoding_from(body.quantization, *dtype) : std::nullopt;
+    spec.type.encoding = is_integer(*dtype) ? encoding_from(body.quantization, *dtype, spec.type.shape) : std::nullopt;
     if (!spec.type.encoding) {
       notes.push_back(fmt::format("tensor {}: encoding of kind {} is not shown", spec.name, body.quantization.kind));
     }

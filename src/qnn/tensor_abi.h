@@ -22,12 +22,15 @@ class AbiTensor {
   abi::Tensor value{};
 
  private:
-  void set_encoding(const Encoding& encoding, DType dtype);
+  void set_encoding(const TensorType& type);
+  void set_blocks(const TensorType& type);
   std::string name_;
   std::vector<std::uint32_t> dimensions_;
   std::vector<abi::ScaleOffset> scale_offsets_;
   std::vector<float> scales_;
   std::vector<std::int32_t> offsets_;
+  std::vector<std::uint8_t> block_scales_;
+  abi::BlockwiseExpansion blockwise_{};
 };
 
 /// QNN's kind of a tensor with that role.

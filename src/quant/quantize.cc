@@ -133,6 +133,19 @@ class Quantizer {
     return {};
   }
 
+  [[nodiscard]] DType storage(Precision precision) const {
+    const DType dtype = storage_of(precision);
+    if (!options_.signed_activations || is_float(dtype)) return dtype;
+    return dtype == DType::kU8 ? DType::kI8 : DType::kI16;
+  }
+
+  /// Signed values are the unsigned ones less half their range.
+  [[nodiscard]] Encoding encoding_of(Range range, Precision precision) const {
+    Encoding encoding = asymmetric_encoding(range, bits_of(precision));
+    if (options_.signed_activations) encoding.zero_points.front() -= 1 << (bits_of(precision) - 1);
+    return encoding;
+  }
+
   void bind(const Value* value, Precision precision, Value* made) {
     made_[{value, precision}] = made;
     own_.emplace(value->name, precision);
@@ -141,7 +154,7 @@ class Quantizer {
   Result<TensorType> type_of(const Value& value, Precision precision, const std::string& activation) const {
     // Indices, masks and the like are what they are in every precision.
     if (!is_float(value.type.dtype)) return value.type;
-    TensorType type{storage_of(precision), value.type.shape, std::nullopt};
+    TensorType type{storage(precision), value.type.shape, std::nullopt};
     if (precision == Precision::kFp16) return type;
     const auto at = ranges_.find(value.name);
     if (at == ranges_.end()) {
@@ -156,7 +169,7 @@ class Quantizer {
         producer->attributes.text("operation") == "hard_sigmoid") {
       range = {0.0F, 1.0F};
     }
-    type.encoding = asymmetric_encoding(range, bits_of(precision));
+    type.encoding = encoding_of(range, precision);
     return type;
   }
 
@@ -171,7 +184,7 @@ class Quantizer {
     if (const auto found = made_.find({value, wanted}); found != made_.end()) return found->second;
     const Precision own = own_.at(value->name);
     Value* from = made_.at({value, own});
-    const std::string_view to = htpipe::name_of(storage_of(wanted));
+    const std::string_view to = htpipe::name_of(storage(wanted));
     const std::string_view op = wanted == Precision::kFp16 ? "Dequantize"
                                 : own == Precision::kFp16  ? "Quantize"
                                                            : "Convert";
@@ -192,13 +205,12 @@ class Quantizer {
 
   /// A constant data operand (not a weight), by its own range.
   Result<Value*> constant_data(const Value& value, Precision precision) {
-    TensorType type{storage_of(precision), value.type.shape, std::nullopt};
+    TensorType type{storage(precision), value.type.shape, std::nullopt};
     if (precision != Precision::kFp16) {
       Histogram histogram;
       const std::vector<float> values = to_floats(value.constant);
       histogram.add(values);
-      type.encoding = asymmetric_encoding(choose_range(histogram, RangeMethod::kMinMax, 100, bits_of(precision)),
-                                          bits_of(precision));
+      type.encoding = encoding_of(choose_range(histogram, RangeMethod::kMinMax, 100, bits_of(precision)), precision);
     }
     return graph_.add_constant(value.name, store_as(value.constant, type));
   }
@@ -324,11 +336,13 @@ class Quantizer {
                                         const Tensor& bias) {
     // Without channels they are the factors of a normalisation.
     if (node.op->weight_channel_axis < 0) return quantize_vectors(weight, bias, input.scale());
+    if (options_.weight_scale == WeightScale::kAsymmetric) return quantize_vectors(weight, bias, input.scale());
     HTPIPE_TRY(const TensorType result,
                type_of(*node.result(), precision_of(node.name()), activation_of(node.result())));
     const float least_scale = result.encoding ? least_weight_scale(input, *result.encoding) : 0.0F;
-    return quantize_parameters(weight, bias, node.op->weight_channel_axis, input.scale(), options_.weight_bits,
-                               least_scale);
+    const int axis = options_.weight_scale == WeightScale::kTensor ? -1 : node.op->weight_channel_axis;
+    const int bits = options_.weight_bits == 16 && input.bits < 16 ? 8 : options_.weight_bits;
+    return quantize_parameters(weight, bias, axis, input.scale(), bits, least_scale, options_.weight_block);
   }
 
   const Graph& source_;

@@ -1,6 +1,7 @@
 // From a float graph and ranges to a graph of stored integers (and FP16 islands).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -17,9 +18,21 @@ namespace htpipe::quant {
 /// Precision by node name (or the name of a graph input).
 using PrecisionMap = std::map<std::string, Precision>;
 
+/// What shares a scale among the weights of an integer layer.
+enum class WeightScale : std::uint8_t {
+  kChannel,     ///< a symmetric scale for each channel
+  kTensor,      ///< one symmetric scale
+  kAsymmetric,  ///< one scale and a zero point, 8 bits
+};
+
 struct QuantizeOptions {
   Precision default_precision = Precision::kInt8;
-  int weight_bits = 8;  ///< 4 or 8, of integer layers
+  int weight_bits = 8;  ///< 4, 8 or 16, of integer layers; 16 where activations have 16 bits, elsewhere 8
+  WeightScale weight_scale = WeightScale::kChannel;
+  /// Input channels that share a scale of 4-bit weights, in linear layers and 1x1 convolutions that have whole blocks; 0 =
+  /// no blocks.
+  std::int64_t weight_block = 0;
+  bool signed_activations = false;  ///< i8 and i16 instead of u8 and u16
   PrecisionMap precisions;
   /// Products of two computed operands may have 16 bits on both sides (not on v68); else the second one gets 8 bits.
   bool wide_products = true;

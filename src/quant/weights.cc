@@ -9,10 +9,13 @@
 #include "quant/histogram.h"
 #include "quant/quantize.h"
 #include "quant/range.h"
+#include "tensor/block_expansion.h"
 
 namespace htpipe::quant {
 namespace {
 
+constexpr float kLargestDeep = 32639.0F;       // of 16-bit weights: 127 * 256 + 127
+constexpr float kLargestFactor = 15.0F;        // of the scale of a block
 constexpr double kLargestBias = 1073741824.0;  // 2^30: the chip's sum of bias and products must stay inside 32 bits
 
 /// Largest magnitude of the weights of each channel (one entry when there is no axis).
@@ -34,6 +37,40 @@ std::vector<float> channel_maxima(const Tensor& weight, int axis) {
   return maxima;
 }
 
+/// The axis of the inputs in weights that can have blocks.
+int block_axis(const Shape& shape, int channel_axis) { return shape.size() == 2 ? 1 - channel_axis : channel_axis - 1; }
+
+bool has_blocks(const Shape& shape, int channel_axis, std::int64_t block) {
+  const bool matrix = shape.size() == 2 && channel_axis >= 0;
+  const bool pointwise = shape.size() == 4 && channel_axis == 3 && shape[0] == 1 && shape[1] == 1 && shape[2] > 1;
+  return (matrix || pointwise) && shape[static_cast<std::size_t>(block_axis(shape, channel_axis))] % block == 0;
+}
+
+/// Scales per block: the channel's scale times the smallest factor 1 … 15 that holds the block's largest weight.
+Encoding block_encoding(const Tensor& weight, int channel_axis, std::int64_t block, const std::vector<float>& scales) {
+  TensorType type = weight.type();
+  type.encoding = Encoding{{}, {}, block_axis(weight.shape(), channel_axis), 4, block};
+  const std::vector<float> values = to_floats(weight);
+  std::vector<float> largest(static_cast<std::size_t>(element_count(scale_shape(*type.encoding, type.shape))), 0.0F);
+  std::vector<std::size_t> channel(largest.size(), 0);
+  std::size_t inner = 1;
+  for (auto axis = static_cast<std::size_t>(channel_axis) + 1; axis < type.shape.size(); ++axis) {
+    inner *= static_cast<std::size_t>(type.shape[axis]);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t at = scale_index(type, static_cast<std::int64_t>(i));
+    largest[at] = std::max(largest[at], std::fabs(values[i]));
+    channel[at] = i / inner % scales.size();
+  }
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    const float scale = scales[channel[i]];
+    const float factor = std::clamp(std::ceil(largest[i] / (7.0F * scale) - 1e-4F), 1.0F, kLargestFactor);
+    type.encoding->scales.push_back(scale * factor);
+  }
+  type.encoding->zero_points.assign(largest.size(), 0);
+  return *type.encoding;
+}
+
 }  // namespace
 
 float least_weight_scale(const Encoding& input, const Encoding& result) {
@@ -43,8 +80,10 @@ float least_weight_scale(const Encoding& input, const Encoding& result) {
 }
 
 Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int channel_axis, float input_scale, int bits,
-                               float least_scale) {
-  const float levels = bits == 4 ? 7.0F : 127.0F;
+                               float least_scale, std::int64_t block) {
+  const bool blocks = block > 0 && has_blocks(weight.shape(), channel_axis, block);
+  if (blocks) bits = 4;
+  const float levels = blocks ? 7.0F * kLargestFactor : bits == 4 ? 7.0F : bits == 16 ? kLargestDeep : 127.0F;
   std::vector<float> scales = channel_maxima(weight, channel_axis);
   for (float& scale : scales) scale /= levels;
   const float largest = *std::max_element(scales.begin(), scales.end());
@@ -61,8 +100,12 @@ Parameters quantize_parameters(const Tensor& weight, const Tensor& bias, int cha
     if (steps > kLargestBias) scale = static_cast<float>(static_cast<double>(scale) * steps / kLargestBias);
   }
   Parameters result;
-  TensorType type{DType::kI8, weight.shape(),
+  TensorType type{bits == 16 ? DType::kI16 : DType::kI8, weight.shape(),
                   Encoding{scales, std::vector<std::int32_t>(scales.size(), 0), channel_axis, bits}};
+  if (blocks) {
+    type.encoding = block_encoding(weight, channel_axis, block, scales);
+    scales = block_expansion(type)->channel_scales;  // the encoding was made of them
+  }
   result.weight = store_as(weight, type);
   if (bias.empty()) return result;
   Encoding encoding{{}, {}, channel_axis < 0 ? -1 : 0, 32};
@@ -118,12 +161,14 @@ Tensor store_as(const Tensor& real, const TensorType& type) {
     }
   }
   // Symmetric weights leave the lowest code out.
-  const bool symmetric = type.dtype == DType::kI8 && encoding.zero_points.front() == 0;
+  const bool symmetric = (type.dtype == DType::kI8 || type.dtype == DType::kI16) && encoding.zero_points.front() == 0;
   const double top = std::ldexp(1.0, encoding.bits - 1) - 1;
   const double low = symmetric ? -top : static_cast<double>(lowest(type.dtype));
   const double high = symmetric ? top : static_cast<double>(highest(type.dtype));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t channel = encoding.per_channel() ? i / inner % encoding.scales.size() : 0;
+    const std::size_t channel = encoding.per_channel() ? i / inner % encoding.scales.size()
+                                : encoding.per_block() ? scale_index(type, static_cast<std::int64_t>(i))
+                                                       : 0;
     const double q =
         std::clamp(std::rint(static_cast<double>(values[i]) / static_cast<double>(encoding.scales[channel])) +
                        encoding.zero_points[channel],

@@ -98,6 +98,15 @@ Result<ConvRequant> ConvRequant::make(const Request& request) {
       return fail(Code::kNoFixedRule,
                   fmt::format("output channel {}: the scale ratio {} is out of range", c, multiplier));
     }
+    if (result.wide_ && !result.exact_ && real < std::ldexp(1.0, -24)) {
+      return fail(
+          Code::kNoFixedRule,
+          fmt::format("output channel {}: the scale ratio {} is too small for 16 bits on the chip", c, multiplier));
+    }
+    if (result.deep_ && real > 1) {
+      return fail(Code::kNoFixedRule,
+                  fmt::format("output channel {}: the scale ratio {} overflows with 16-bit weights", c, multiplier));
+    }
     channel.real_multiplier = multiplier;
     channel.real_bias = bias[c];
     const auto zero_in_sum = static_cast<float>(result.zero_) / multiplier;
