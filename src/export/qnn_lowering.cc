@@ -130,19 +130,16 @@ class Lowerer {
     return add_with_activation(std::move(op), result, name);
   }
 
-  /// The chip computes a hard_swish (v73 and later), a relu and a clamp right behind a convolution from the convolution's
-  /// sum, with other roundings than the two operators have, or leaves a clamp out. A Reshape between them keeps what was
-  /// quantised and costs nothing. A relu that only repeats the clamp of the encoding changes nothing.
+  /// The chip computes a hard_swish (v73 and later) and a clamp right behind a convolution from the convolution's sum, with
+  /// other roundings than the two operators have, or leaves the clamp out. A Reshape between them keeps what was quantised
+  /// and costs nothing. A relu finds its way through a Reshape (docs/htp-arithmetic.md, "Fusions").
   static bool is_fused_by_chip(const Node& node) {
     if (!node.is("ElementWiseNeuron")) return false;
     const std::string& operation = node.attributes.text("operation");
-    if (operation != "hard_swish" && operation != "relu" && operation != "relu_min_max") return false;
+    if (operation != "hard_swish" && operation != "relu_min_max") return false;
     const TensorType& data = node.operands[0]->type;
     const Node* producer = node.operands[0]->producer;
     if (!data.encoding || data.shape.size() != 4 || producer == nullptr) return false;
-    const bool repeats = data.encoding == node.result()->type.encoding && data.encoding->per_tensor() &&
-                         data.encoding->zero_point() == lowest(data.dtype);
-    if (operation == "relu" && repeats) return false;
     return producer->is("Conv2d") || producer->is("DepthWiseConv2d");
   }
 
