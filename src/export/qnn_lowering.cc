@@ -130,16 +130,19 @@ class Lowerer {
     return add_with_activation(std::move(op), result, name);
   }
 
-  /// The chip computes a hard_swish (v73 and later) and a clamp right behind a convolution from the convolution's sum, with
-  /// other roundings than the two operators have, or leaves the clamp out. A Reshape between them keeps what was quantised
-  /// and costs nothing. A relu finds its way through a Reshape (docs/htp-arithmetic.md, "Fusions").
+  /// The chip computes a hard_swish (v73 and later), a relu and a clamp right behind a convolution from the convolution's
+  /// sum, with other roundings than the two operators have, or leaves a clamp out. A Reshape between them keeps what was
+  /// quantised and costs nothing. A relu that only repeats the clamp of the encoding changes nothing.
   static bool is_fused_by_chip(const Node& node) {
     if (!node.is("ElementWiseNeuron")) return false;
     const std::string& operation = node.attributes.text("operation");
-    if (operation != "hard_swish" && operation != "relu_min_max") return false;
+    if (operation != "hard_swish" && operation != "relu" && operation != "relu_min_max") return false;
     const TensorType& data = node.operands[0]->type;
     const Node* producer = node.operands[0]->producer;
     if (!data.encoding || data.shape.size() != 4 || producer == nullptr) return false;
+    const bool repeats = data.encoding == node.result()->type.encoding && data.encoding->per_tensor() &&
+                         data.encoding->zero_point() == lowest(data.dtype);
+    if (operation == "relu" && repeats) return false;
     return producer->is("Conv2d") || producer->is("DepthWiseConv2d");
   }
 
@@ -161,7 +164,14 @@ class Lowerer {
     add_tensor(data);
     add_tensor(result);
     qnn::OpSpec op{node.name(), std::string(node.op->lowering.type), {}, {before}, {after}};
-    HTPIPE_TRY(op.params, lower_params(*node.op, node.attributes));
+    // A relu finds its way through a Reshape, a clamp without an upper bound does not.
+    Attributes attributes = node.attributes;
+    if (attributes.text("operation") == "relu") {
+      attributes.set("operation", std::string("relu_min_max"));
+      attributes.set("min_value", 0.0F);
+      attributes.set("max_value", kNoUpperBound);
+    }
+    HTPIPE_TRY(op.params, lower_params(*node.op, attributes));
     spec_.ops.push_back({before, reshape, {}, {data.name}, {before}});
     spec_.ops.push_back(std::move(op));
     spec_.ops.push_back({after, reshape, {}, {after}, {result.name}});

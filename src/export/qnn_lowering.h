@@ -7,6 +7,9 @@
 
 namespace htpipe {
 
+/// Upper bound of the ReluMinMax that stands for a relu behind a convolution (between two Reshapes).
+inline constexpr float kNoUpperBound = 1e30F;
+
 /// Lowers a channel-last graph. Tensor names are the value names. A fused activation costs nothing where the result is
 /// stored as integers (its encoding clamps); on float results it becomes an ElementWiseNeuron of its own, and the
 /// producer's result is named <value>_linear. Errors: unsupported-form at the node (channel-first data, no lowering).

@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 
+#include "export/qnn_lowering.h"
+
 namespace htpipe {
 namespace {
 
@@ -313,6 +315,7 @@ class Raiser {
       if (source->type.shape != result->type.shape || there->name() != source->name + "_flat_of_" + result->name) {
         continue;
       }
+      restore_relu(*node);
       const std::string name = result->name;
       graph_.set_operand(*node, 0, source);
       flat->type.shape = result->type.shape;
@@ -322,6 +325,15 @@ class Raiser {
       gone.insert(there);
       graph_.rename(flat, name);
     }
+  }
+
+  /// A clamp without an upper bound stands for a relu there.
+  static void restore_relu(Node& node) {
+    if (!node.is("ElementWiseNeuron") || node.attributes.text("operation") != "relu_min_max") return;
+    if (node.attributes.real("min_value") != 0.0F || node.attributes.real("max_value") != kNoUpperBound) return;
+    node.attributes.set("operation", std::string("relu"));
+    for (const char* bound : {"min_value", "max_value"})
+      node.attributes.set(bound, node.op->attribute(bound)->default_value);
   }
 
   const qnn::GraphSpec& spec_;

@@ -110,11 +110,11 @@ Result<GraphHandle> compose(const abi::BackendTable& api, abi::Handle backend, a
   if (const auto code = api.graph_create(context, spec.name.c_str(), configs, &out.graph); code != abi::kSuccess) {
     return fail(vendor_error("graphCreate", code));
   }
-  std::deque<AbiTensor> tensors;
+  out.tensors = std::make_shared<std::deque<AbiTensor>>();
   std::map<std::string, const AbiTensor*> operands;
   for (const TensorSpec& tensor : spec.tensors) {
     const abi::TensorKind kind = kind_in(tensor, options);
-    AbiTensor& created = tensors.emplace_back(tensor, kind);
+    AbiTensor& created = out.tensors->emplace_back(tensor, kind);
     steps.begin("tensor", tensor.name);
     vendor_log::begin_call();
     if (const auto code = api.tensor_create_graph_tensor(out.graph, &created.value); code != abi::kSuccess) {

@@ -27,6 +27,8 @@ struct GraphHandle {
   abi::Handle graph = nullptr;
   std::vector<GraphPort> inputs;
   std::vector<GraphPort> outputs;
+  /// To be kept until the graph is finalized: the vendor's library does not copy scales per block.
+  std::shared_ptr<std::deque<AbiTensor>> tensors;
 };
 
 struct ComposeOptions {
