@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Our float engine against ONNX Runtime: the same networks and inputs, one process, turns taken, medians.
 
     PYTHONPATH=build/python .venv/bin/python bench/engine_bench.py [--runs 20] [--networks vit,minilm] [--keep FOLDER]

@@ -1,6 +1,8 @@
+#!/usr/bin/env python3
 """Fixed-point networks: our engine, the vendor's emulator and ONNX Runtime on the QDQ model, taking turns in one run.
 
-python bench/fixed_networks_bench.py [--rounds N] [--emulator N] [--nodes] build/bench/fixed_networks_bench MODEL.pt2...
+python bench/fixed_networks_bench.py [--rounds N] [--emulator N] [--nodes N] [--binary FILE] [MODEL.pt2...]
+Without models: MobileNetV2 and ResNet-50 at 224 x 224 (bench/export_networks.py).
 Prints medians per image and ratios; the emulator's time is its execution alone. Two threads for us and ONNX Runtime.
 """
 
@@ -10,12 +12,15 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
 import numpy as np
 import onnxruntime
 
+ROOT = pathlib.Path(__file__).parent.parent
+BINARY = ROOT / "build-release/bench/fixed_networks_bench"
 THREADS = 2
 PAUSE = 0.02  # seconds
 
@@ -121,16 +126,20 @@ def print_nodes(runs: list[list[list[str]]], count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("binary")
-    parser.add_argument("models", nargs="+")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--binary", default=BINARY)
     parser.add_argument("--precision", action="append", choices=["int8", "int16"])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--emulator", type=int, default=2, help="runs of the emulator")
     parser.add_argument("--nodes", type=int, default=0, help="print the slowest N nodes and all operators")
     args = parser.parse_args()
-    for model in args.models:
-        for precision in args.precision or ["int8", "int16"]:
-            measure(args, model, precision)
+    with tempfile.TemporaryDirectory() as folder:
+        if not args.models:
+            subprocess.run([sys.executable, ROOT / "bench/export_networks.py", folder], check=True)
+            args.models = sorted(str(path) for path in pathlib.Path(folder).glob("*.pt2"))
+        for model in args.models:
+            for precision in args.precision or ["int8", "int16"]:
+                measure(args, model, precision)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class MobileNetV2(nn.Module):
         self.classifier = nn.Linear(1280, 1000)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.features(x).mean((2, 3)))
+        return self.classifier(nn.functional.adaptive_avg_pool2d(self.features(x), 1).flatten(1))
 
 
 class Bottleneck(nn.Module):
@@ -85,7 +85,7 @@ class ResNet50(nn.Module):
         self.classifier = nn.Linear(2048, 1000)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.features(x).mean((2, 3)))
+        return self.classifier(nn.functional.adaptive_avg_pool2d(self.features(x), 1).flatten(1))
 
 
 class Block(nn.Module):
