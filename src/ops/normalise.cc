@@ -184,4 +184,37 @@ Result<Kernel> channel_norm_kernel(const KernelRequest& request, const ChannelSi
   return kernel;
 }
 
+Result<std::vector<TensorType>> infer_axes_norm(const NodeView& node) {
+  HTPIPE_CHECK_OK(check_real(node, 0));
+  HTPIPE_CHECK_OK(check_epsilon(node));
+  HTPIPE_TRY(const std::vector<bool> inside, axis_set(node));
+  std::int64_t count = 1;
+  for (std::size_t axis = 0; axis < inside.size(); ++axis) count *= inside[axis] ? node.type(0).shape[axis] : 1;
+  HTPIPE_CHECK_OK(check_gamma_beta(node, count));
+  return same_as_input(node);
+}
+
+Result<Kernel> axes_norm_kernel(const NodeView& node, bool centred) {
+  HTPIPE_TRY(const std::vector<bool> inside, axis_set(node));
+  if (trailing(inside)) return norm_rows_kernel(node, inside, centred);
+  Kernel kernel;
+  kernel.run = [groups = groups_of(node.type(0).shape, inside), centred, has_gamma = node.has(1),
+                has_beta = node.has(2),
+                epsilon = static_cast<double>(node.attributes.real("epsilon"))](const KernelCall& call) {
+    for (const std::int64_t base : groups.bases) {
+      const float* in = call.in<float>(0) + base;
+      float* out = call.out<float>(0) + base;
+      const Moments found = centred ? moments(in, groups.members) : Moments{0, mean_square(in, groups.members)};
+      const double scale = 1 / std::sqrt(found.variance + epsilon);
+      for (std::size_t m = 0; m < groups.members.size(); ++m) {
+        double value = (static_cast<double>(in[groups.members[m]]) - found.mean) * scale;
+        if (has_gamma) value *= static_cast<double>(call.in<float>(1)[m]);
+        if (has_beta) value += static_cast<double>(call.in<float>(2)[m]);
+        out[groups.members[m]] = static_cast<float>(value);
+      }
+    }
+  };
+  return kernel;
+}
+
 }  // namespace htpipe::ops

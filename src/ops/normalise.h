@@ -55,7 +55,11 @@ struct Moments {
 
 /// True when the set is made of the last axes, so that groups are rows.
 [[nodiscard]] bool trailing(const std::vector<bool>& inside);
-/// LayerNorm over the trailing axes `inside`, or RmsNorm (not centred): attribute epsilon, optional gamma and beta.
+/// Types of LayerNorm and RmsNorm: attributes axes and epsilon, optional gamma and beta.
+Result<std::vector<TensorType>> infer_axes_norm(const NodeView& node);
+/// LayerNorm over the attribute axes, or RmsNorm (not centred).
+Result<Kernel> axes_norm_kernel(const NodeView& node, bool centred);
+/// The same over the trailing axes `inside`.
 [[nodiscard]] Kernel norm_rows_kernel(const NodeView& node, const std::vector<bool>& inside, bool centred);
 
 /// GroupNorm and InstanceNorm: `group` groups of channels, each normalised over its channels and all pixels of an image.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "import/pt2/mappers.h"
+#include "ops/broadcast.h"
 
 namespace htpipe::pt2 {
 namespace {
@@ -31,7 +32,7 @@ Result<Indexing> indexing_of(Call& call, std::size_t rank) {
     result.axes.push_back(static_cast<std::int64_t>(i));
     HTPIPE_TRY(Value * index, call.as_index(given[i]));
     result.tensors.push_back(index);
-    HTPIPE_TRY(result.shape, broadcast_shapes(result.shape, index->type.shape));
+    HTPIPE_TRY(result.shape, ops::broadcast(result.shape, index->type.shape));
   }
   if (result.axes.empty()) return result;
   const bool adjacent = result.axes.back() - result.axes.front() + 1 == static_cast<std::int64_t>(result.axes.size());

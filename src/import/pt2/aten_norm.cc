@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "import/pt2/mappers.h"
+#include "ops/broadcast.h"
 
 namespace htpipe::pt2 {
 namespace {
@@ -198,7 +199,7 @@ One cosine_similarity(Call& call) {
   HTPIPE_TRY(Value * a, call.tensor("x1"));
   HTPIPE_TRY(Value * b, call.tensor("x2"));
   HTPIPE_TRY(const double eps, call.real("eps", 1e-8));
-  HTPIPE_TRY(const Shape shape, broadcast_shapes(shape_of(a), shape_of(b)));
+  HTPIPE_TRY(const Shape shape, ops::broadcast(shape_of(a), shape_of(b)));
   HTPIPE_TRY(const std::int64_t axis, call.axis("dim", shape.size(), 1));
   HTPIPE_TRY(a, call.broadcast(a, shape, "a"));
   HTPIPE_TRY(b, call.broadcast(b, shape, "b"));

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "import/pt2/mappers.h"
+#include "ops/broadcast.h"
 
 namespace htpipe::pt2 {
 namespace {
@@ -144,7 +145,7 @@ Many broadcast_tensors(Call& call) {
   HTPIPE_TRY(Values inputs, call.tensors("tensors"));
   Shape shape;
   for (const Value* input : inputs) {
-    HTPIPE_TRY(shape, broadcast_shapes(shape, input->type.shape));
+    HTPIPE_TRY(shape, ops::broadcast(shape, input->type.shape));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     HTPIPE_TRY(inputs[i], call.broadcast(inputs[i], shape, fmt::format("{}", i)));

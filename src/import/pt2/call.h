@@ -112,7 +112,5 @@ Status check_elements(std::int64_t a, std::int64_t b = 1);
 [[nodiscard]] std::int64_t rank_of(const Value* value);
 /// The element type that PyTorch gives to an operation on both: inside the graph there is one float type.
 [[nodiscard]] DType promote(DType a, DType b);
-/// Numpy's rule. Errors: shape-mismatch.
-Result<Shape> broadcast_shapes(const Shape& a, const Shape& b);
 
 }  // namespace htpipe::pt2

@@ -49,19 +49,6 @@ DType promote(DType a, DType b) {
   return DType::kI64;
 }
 
-Result<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
-  Shape result(std::max(a.size(), b.size()));
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const std::int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const std::int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) {
-      return fail(Code::kShapeMismatch, fmt::format("{} and {} do not broadcast", to_string(a), to_string(b)));
-    }
-    result[result.size() - 1 - i] = x == 1 ? y : x;
-  }
-  return result;
-}
-
 Many Call::add_many(std::string_view op, Attributes attributes, Values operands, std::string_view suffix) {
   return builder_.add_all(op, std::move(attributes), std::move(operands), suffix);
 }
