@@ -57,7 +57,7 @@ function(htpipe_room NAME)
   target_compile_options(htpipe_${NAME} PRIVATE ${HTPIPE_WARNINGS})
   if(NAME MATCHES "^(kernels|ops|exec)$" AND NOT HTPIPE_SANITIZE)
     target_compile_options(htpipe_${NAME} PRIVATE -O3)
-  elseif(NAME MATCHES "^(qnn|target|import|export|passes|pipeline|report|cli)$")
+  elseif(NAME MATCHES "^(qnn|target|import|export|passes|check|pipeline|report|cli)$")
     # No loops over data here; a fifth less time to compile.
     target_compile_options(htpipe_${NAME} PRIVATE $<$<CONFIG:Dev>:-O1>)
   endif()

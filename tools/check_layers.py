@@ -24,9 +24,10 @@ ROOMS: dict[str, list[str]] = {
     "exec": ["ops"],
     "quant": ["exec", "passes"],
     "accuracy": ["exec"],
+    "check": ["export", "qnn", "quant"],
     "pipeline": ["import", "export", "passes", "exec", "quant", "qnn", "accuracy", "target"],
     "report": ["pipeline"],
-    "cli": ["pipeline", "report"],
+    "cli": ["pipeline", "report", "check"],
 }
 
 WARN_LINES = 400

@@ -25,7 +25,7 @@ struct GlobalOptions {
 struct Arguments {
   GlobalOptions global;
   std::string verb;
-  std::string subject;               ///< explain: the code; run: the pipeline file; info, convert: the file
+  std::string subject;               ///< explain: the code; run: the pipeline file; else the file
   std::vector<std::string> targets;  ///< -t, as typed
   std::filesystem::path output;      ///< -o
   bool dry_run = false;
@@ -46,6 +46,10 @@ struct Arguments {
   std::vector<std::string> trace_values;  ///< exec: values behind --trace; empty = all
   bool native = false;                    ///< exec: stored values instead of float32
   bool no_optimize = false;               ///< exec: the graph as it was imported
+  std::filesystem::path csv;              ///< check: --csv
+  std::filesystem::path html;             ///< check: --html
+  bool no_validator = false;              ///< check: our rules alone
+  bool all = false;                       ///< check: a line for every node
 };
 
 /// The result of a command that ran to its end. A failed gate is such a result, with exit code 3.
@@ -64,6 +68,7 @@ struct Answer {
 
 /// The commands, one file each.
 Result<Answer> run(const Arguments& arguments);
+Result<Answer> check(const Arguments& arguments);
 Result<Answer> convert(const Arguments& arguments);
 Result<Answer> exec(const Arguments& arguments);
 Result<Answer> explain(const Arguments& arguments);

@@ -24,6 +24,7 @@ constexpr const char* kExitCodes =
     "  2    the command line or the pipeline file is at fault\n"
     "  3    an accuracy gate failed\n"
     "  4    Qualcomm's libraries are missing or failed\n"
+    "  5    check: a target cannot execute the whole model\n"
     "  70   a defect of htpipe\n"
     "  130  interrupted\n"
     "\n"
@@ -85,6 +86,26 @@ void add_exec(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   add_import_options(exec, arguments);
 }
 
+void add_check(CLI::App& app, Verbs& verbs, Arguments& arguments) {
+  CLI::App* check = verbs.add(app, "check",
+                              "Say what a target makes of a model, before anything is calibrated or compiled: "
+                              "operators, parts and cuts, memory, advice (docs/feasibility.md)");
+  check->add_option("model", arguments.subject, "The model: .pt2, .onnx, .htir or .dlc")->required();
+  check->add_option("-t,--target", arguments.targets, "The chip, or several with commas between; may be repeated")
+      ->delimiter(',')
+      ->required();
+  check->add_option("--precision", arguments.precision, "int8, int16 (activations) or fp16")
+      ->check(CLI::IsMember({"int8", "int16", "fp16"}))
+      ->capture_default_str();
+  check->add_flag("--all", arguments.all, "Show every node, not only what the chip does not execute");
+  check->add_flag("--no-validator", arguments.no_validator, "Do not ask Qualcomm's validator");
+  check->add_option("--csv", arguments.csv,
+                    "Write the columns of Qualcomm's architecture checker; of several targets into FILE_TARGET.csv");
+  check->add_option("--html", arguments.html, "Write one page with everything");
+  check->add_option("-o,--output", arguments.output, "Folder for check.html, and check.json and check.csv per target");
+  add_import_options(check, arguments);
+}
+
 void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   CLI::App* run = verbs.add(app, "run", "Run the pipeline: import, optimise, quantise, compile, verify, register");
   run->add_option("pipeline", arguments.subject, "The pipeline file (docs/pipeline-file.md)")->required();
@@ -122,6 +143,7 @@ void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   add_import_options(convert, arguments);
 
   add_exec(app, verbs, arguments);
+  add_check(app, verbs, arguments);
 
   CLI::App* explain = verbs.add(app, "explain",
                                 "Say what an error means and what to do: a word of htpipe's, a number "

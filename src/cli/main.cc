@@ -22,7 +22,7 @@ namespace {
 using Command = Result<Answer> (*)(const Arguments&);
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
-    {"run", run},         {"info", info},     {"convert", convert}, {"exec", exec},
+    {"run", run},         {"info", info},     {"check", check},     {"convert", convert}, {"exec", exec},
     {"explain", explain}, {"doctor", doctor}, {"targets", targets}, {"version", version},
 };
 

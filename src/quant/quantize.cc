@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "quant/assume.h"
 #include "quant/weights.h"
 
 namespace htpipe::quant {
@@ -177,6 +178,9 @@ class Quantizer {
   Result<Value*> at(const Value* value, Precision wanted, const Node& user) {
     if (!is_float(value->type.dtype)) {  // indices and masks stay what they are
       if (!value->is_constant()) return made_.at({value, own_.at(value->name)});
+      if (leaves_unread(value->constant) && value->type.dtype == DType::kI64) {
+        return graph_.add_constant(value->name, unread({DType::kI32, value->type.shape, std::nullopt}));
+      }
       HTPIPE_TRY(const Tensor constant, narrow(value->constant));
       return graph_.add_constant(value->name, constant);
     }
@@ -203,9 +207,15 @@ class Quantizer {
     return attribute == nullptr ? "none" : std::get<std::string>(*attribute);
   }
 
+  [[nodiscard]] bool leaves_unread(const Tensor& constant) const { return options_.types_only && is_unread(constant); }
+
   /// A constant data operand (not a weight), by its own range.
   Result<Value*> constant_data(const Value& value, Precision precision) {
     TensorType type{storage(precision), value.type.shape, std::nullopt};
+    if (leaves_unread(value.constant)) {
+      if (precision != Precision::kFp16) type.encoding = encoding_of({-1.0F, 1.0F}, precision);
+      return graph_.add_constant(value.name, unread(std::move(type)));
+    }
     if (precision != Precision::kFp16) {
       Histogram histogram;
       const std::vector<float> values = to_floats(value.constant);
@@ -263,7 +273,8 @@ class Quantizer {
     };
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (node.operands[i] == nullptr || role(i) != Role::kData) continue;
-      if (precision != Precision::kFp16 && !copies && has_infinite(*node.operands[i])) {
+      if (precision != Precision::kFp16 && !copies && !leaves_unread(node.operands[i]->constant) &&
+          has_infinite(*node.operands[i])) {
         // The end of the result's range stands for it.
         HTPIPE_TRY(const TensorType type, type_of(*node.result(), precision, "none"));
         const Tensor& constant = node.operands[i]->constant;
@@ -313,8 +324,9 @@ class Quantizer {
       return fail(Code::kUnsupportedForm, "weights and bias must be constant");
     }
     if (precision == Precision::kFp16) {
-      const auto half = [](const Tensor& tensor) {
-        return store_as(tensor, {DType::kF16, tensor.shape(), std::nullopt});
+      const auto half = [this](const Tensor& tensor) {
+        TensorType type{DType::kF16, tensor.shape(), std::nullopt};
+        return leaves_unread(tensor) ? unread(std::move(type)) : store_as(tensor, type);
       };
       operands[weight] = graph_.add_constant(weight_value->name, half(weight_value->constant));
       if (bias_value != nullptr) operands[bias] = graph_.add_constant(bias_value->name, half(bias_value->constant));
@@ -334,6 +346,10 @@ class Quantizer {
 
   Result<Parameters> integer_parameters(const Node& node, const Encoding& input, const Tensor& weight,
                                         const Tensor& bias) {
+    const int bits = options_.weight_bits == 16 && input.bits < 16 ? 8 : options_.weight_bits;
+    if (node.op->weight_channel_axis >= 0 && leaves_unread(weight)) {
+      return assumed_parameters(weight.type(), bias, node.op->weight_channel_axis, input.scale(), bits);
+    }
     // Without channels they are the factors of a normalisation.
     if (node.op->weight_channel_axis < 0) return quantize_vectors(weight, bias, input.scale());
     if (options_.weight_scale == WeightScale::kAsymmetric) return quantize_vectors(weight, bias, input.scale());
@@ -341,7 +357,6 @@ class Quantizer {
                type_of(*node.result(), precision_of(node.name()), activation_of(node.result())));
     const float least_scale = result.encoding ? least_weight_scale(input, *result.encoding) : 0.0F;
     const int axis = options_.weight_scale == WeightScale::kTensor ? -1 : node.op->weight_channel_axis;
-    const int bits = options_.weight_bits == 16 && input.bits < 16 ? 8 : options_.weight_bits;
     return quantize_parameters(weight, bias, axis, input.scale(), bits, least_scale, options_.weight_block);
   }
 

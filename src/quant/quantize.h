@@ -36,6 +36,8 @@ struct QuantizeOptions {
   PrecisionMap precisions;
   /// Products of two computed operands may have 16 bits on both sides (not on v68); else the second one gets 8 bits.
   bool wide_products = true;
+  /// Constants that quant/assume.h calls unread are taken by their type alone.
+  bool types_only = false;
 };
 
 /// Builds the quantised graph. Value names stay; conversions between precisions are inserted once per value and

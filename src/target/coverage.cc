@@ -79,10 +79,11 @@ std::string difference(const Node& before, const Node& after) {
 
 /// Judges one imported node by what the optimised graph holds in its place.
 NodeVerdict verdict_for(const Node& node, const NodeIndex& optimised, const Graph& optimised_graph,
-                        const Target& target, Precision precision) {
-  NodeVerdict verdict{node.name(), std::string(node.op->name), node.layer(), Support::kNative, {}};
+                        const Judge& judge) {
+  NodeVerdict verdict{node.name(), std::string(node.op->name), node.layer(), Support::kNative, {}, {}};
   const auto judged_as = [&](const Node& heir, std::string how) {
-    const NodeVerdict judged = judge(heir, target, precision);
+    const NodeVerdict judged = judge(heir);
+    verdict.heir = heir.name();
     if (judged.support == Support::kUnsupported) {
       verdict.support = Support::kUnsupported;
       verdict.reason = how.empty() ? judged.reason : fmt::format("{}: {}", how, judged.reason);
@@ -141,14 +142,21 @@ double Coverage::percent() const {
   return total() == 0 ? 100.0 : 100.0 * static_cast<double>(native + rewritten) / static_cast<double>(total());
 }
 
+std::vector<NodeVerdict> cover(const Graph& imported, const Graph& optimised, const Judge& judge) {
+  std::vector<NodeVerdict> verdicts;
+  verdicts.reserve(imported.nodes().size());
+  const NodeIndex index = index_of(optimised);
+  for (const auto& node : imported.nodes()) verdicts.push_back(verdict_for(*node, index, optimised, judge));
+  return verdicts;
+}
+
 Coverage cover(const Graph& imported, const Graph& optimised, const Target& target, Precision precision) {
   Coverage coverage;
   coverage.target = target.id;
   coverage.precision = precision;
-  const NodeIndex index = index_of(optimised);
-  for (const auto& node : imported.nodes()) {
-    coverage.nodes.push_back(verdict_for(*node, index, optimised, target, precision));
-    switch (coverage.nodes.back().support) {
+  coverage.nodes = cover(imported, optimised, [&](const Node& node) { return judge(node, target, precision); });
+  for (const NodeVerdict& node : coverage.nodes) {
+    switch (node.support) {
       case Support::kNative:
         ++coverage.native;
         break;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,16 @@ struct Coverage {
   [[nodiscard]] double percent() const;
 };
 
-/// Compares the graph as imported with the graph as optimised. A node is
+/// What becomes of a node of the optimised graph.
+using Judge = std::function<NodeVerdict(const Node&)>;
+
+/// Compares the graph as imported with the graph as optimised, one verdict per imported node. A node is
 /// - native when the optimised graph has it with the same operator and attributes,
 /// - rewritten when it changed or became part of another node; the reason says which, as far as names tell,
-/// - unsupported when it, or what it became, cannot be executed by `target` in `precision`.
+/// - unsupported when `judge` says so of it, or of what it became.
+[[nodiscard]] std::vector<NodeVerdict> cover(const Graph& imported, const Graph& optimised, const Judge& judge);
+
+/// The same by the table of `target` for `precision`, counted.
 [[nodiscard]] Coverage cover(const Graph& imported, const Graph& optimised, const Target& target, Precision precision);
 [[nodiscard]] Json to_json(const Coverage& coverage);
 

@@ -194,7 +194,7 @@ bool supports(const Target& target, Precision precision) {
 }
 
 NodeVerdict judge(const Node& node, const Target& target, Precision precision) {
-  NodeVerdict verdict{node.name(), std::string(node.op->name), node.layer(), Support::kNative, {}};
+  NodeVerdict verdict{node.name(), std::string(node.op->name), node.layer(), Support::kNative, {}, {}};
   verdict.reason = refuse(node, target, precision);
   if (!verdict.reason.empty()) {
     verdict.support = Support::kUnsupported;

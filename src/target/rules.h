@@ -37,6 +37,7 @@ struct NodeVerdict {
   std::string layer;
   Support support = Support::kNative;
   std::string reason;  ///< empty for kNative
+  std::string heir;    ///< the node that computes it in the optimised graph, by cover(); empty = none
 };
 
 /// One row of the table.

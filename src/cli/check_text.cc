@@ -1,0 +1,103 @@
+#include "cli/check_text.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
+#include "cli/table.h"
+
+namespace htpipe::cli {
+namespace {
+
+using check::CheckReport;
+using check::Fate;
+using check::NodeReport;
+
+std::string verdict_line(const CheckReport& report) {
+  std::string line =
+      fmt::format("{} in {}: {}; {} nodes: {} native, {} rewritten, {} fallback", report.target,
+                  name_of(report.precision), report.feasible ? "feasible" : "NOT FEASIBLE", report.nodes.size(),
+                  report.count(Fate::kNative), report.count(Fate::kRewritten), report.count(Fate::kFallback));
+  if (const auto impossible = report.count(Fate::kImpossible)) line += fmt::format(", {} impossible", impossible);
+  return line + (report.vendor.empty() ? " (our rules only)\n" : " (our rules, vendor's validator)\n");
+}
+
+std::string all_nodes(const CheckReport& report) {
+  Table table({"node", "operator", "layer", "", "why"});
+  for (const NodeReport& node : report.nodes) {
+    table.add({node.node, node.op, node.layer, std::string(name_of(node.fate)), node.reason});
+  }
+  return table.empty() ? std::string() : table.text("  ");
+}
+
+/// What the chip does not execute, worst first: one line per operator and reason.
+std::string groups(const CheckReport& report) {
+  struct Group {
+    std::int64_t count = 0;
+    const NodeReport* first = nullptr;
+  };
+  std::map<std::tuple<int, std::string, std::string>, Group> found;
+  for (const NodeReport& node : report.nodes) {
+    if (node.fate != Fate::kFallback && node.fate != Fate::kImpossible) continue;
+    // Names of values differ from node to node; the reason of the table and of the validator is what is common.
+    Group& group = found[{-static_cast<int>(node.fate), node.op, node.reason}];
+    if (group.count++ == 0) group.first = &node;
+  }
+  if (found.empty()) return {};
+  Table table({"nodes>", "operator", "", "first", "layer", "why"});
+  for (const auto& [key, group] : found) {
+    const NodeReport& node = *group.first;
+    table.add(
+        {std::to_string(group.count), node.op, std::string(name_of(node.fate)), node.node, node.layer, node.reason});
+  }
+  return table.text("  ");
+}
+
+std::string parts(const CheckReport& report) {
+  if (report.parts.size() < 2) return {};
+  Table table({"part>", "engine", "nodes>", "takes", "gives"});
+  for (std::size_t i = 0; i < report.parts.size(); ++i) {
+    const check::Part& part = report.parts[i];
+    table.add({std::to_string(i), part.on_chip ? "HTP" : "CPU", std::to_string(part.nodes.size()),
+               fmt::format("{}", fmt::join(part.inputs, ", ")), fmt::format("{}", fmt::join(part.outputs, ", "))});
+  }
+  Table cuts({"cut", "type", "from>", "to>", "moved>", "converted elements>"});
+  std::uint64_t moved = 0;
+  for (const check::Cut& cut : report.cuts) {
+    moved += cut.moved_bytes;
+    cuts.add({cut.value, cut.type, std::to_string(cut.from), fmt::format("{}", fmt::join(cut.to, ", ")),
+              human_bytes(cut.moved_bytes), grouped(static_cast<long long>(cut.converted_elements))});
+  }
+  return fmt::format("Parts:\n{}Cuts, {} moved in each run:\n{}", table.text("  "), human_bytes(moved),
+                     cuts.text("  "));
+}
+
+std::string memory(const CheckReport& report) {
+  if (!report.memory) return {};
+  return fmt::format("Memory: weights {}, activations at most {}\n", human_bytes(report.memory->weight_bytes),
+                     human_bytes(report.memory->peak_activation_bytes));
+}
+
+std::string advice(const CheckReport& report) {
+  if (report.advice.empty()) return {};
+  Table table({"advice", "", "where", "issue", "gain", "fix"});
+  for (const check::Advice& one : report.advice) {
+    table.add({one.rule, std::string(name_of(one.severity)), one.node.empty() ? "graph" : one.node, one.issue,
+               one.gain ? fmt::format("{:.4g} {}", one.gain->amount, one.gain->unit) : std::string(),
+               one.fix == check::Fix::kNone ? std::string() : std::string(name_of(one.fix))});
+  }
+  return table.text("  ");
+}
+
+}  // namespace
+
+std::string check_text(const CheckReport& report, bool all) {
+  std::string text = verdict_line(report);
+  for (const std::string& warning : report.warnings) text += fmt::format("Warning: {}\n", warning);
+  text += all ? all_nodes(report) : groups(report);
+  return text + parts(report) + memory(report) + advice(report);
+}
+
+}  // namespace htpipe::cli
