@@ -35,7 +35,8 @@ Tensor scaled_bias(const Value* bias, std::span<const float> scale, std::span<co
   const auto to = result.mutable_data<float>();
   for (std::size_t c = 0; c < to.size(); ++c) {
     const double before = bias != nullptr ? static_cast<double>(bias->constant.data<float>()[c]) : 0.0;
-    to[c] = static_cast<float>(before * static_cast<double>(scale[c]) + static_cast<double>(shift[c]));
+    const double shifted = shift.empty() ? 0.0 : static_cast<double>(shift[c]);
+    to[c] = static_cast<float>(before * static_cast<double>(scale[c]) + shifted);
   }
   return result;
 }
@@ -83,20 +84,28 @@ std::optional<AffineProducer> affine_producer(const Graph& graph, const Value* v
   return AffineProducer{node, *weight, *bias, weight_axis, channels};
 }
 
+void scale_layer(Graph& graph, const AffineProducer& layer, std::span<const float> scale,
+                 std::span<const float> shift) {
+  Node& node = *layer.node;
+  Value* weight = node.operands[layer.weight];
+  Value* bias = node.operands[layer.bias];
+  const std::string weight_text = folded_name(weight->name);
+  const std::string bias_text = folded_name(bias != nullptr ? bias->name : bias_name(weight->name));
+  Tensor new_weight = scaled_weight(weight->constant, layer.weight_axis, scale);
+  const bool biased = bias != nullptr || !shift.empty();
+  if (biased) {
+    graph.set_operand(node, layer.bias, graph.add_constant(bias_text, scaled_bias(bias, scale, shift)));
+  }
+  graph.set_operand(node, layer.weight, graph.add_constant(weight_text, std::move(new_weight)));
+  erase_unused(graph, weight);
+  if (biased && bias != weight) erase_unused(graph, bias);
+}
+
 std::string fold_affine_node(Graph& graph, const AffineProducer& producer, Node* folded, std::span<const float> scale,
                              std::span<const float> shift) {
   Node& node = *producer.node;
   std::string note = fmt::format("{} folded into {}", describe(*folded), describe(node));
-  Value* weight = node.operands[producer.weight];
-  Value* bias = node.operands[producer.bias];
-  Tensor new_weight = scaled_weight(weight->constant, producer.weight_axis, scale);
-  Tensor new_bias = scaled_bias(bias, scale, shift);
-  const std::string weight_text = folded_name(weight->name);
-  const std::string bias_text = folded_name(bias != nullptr ? bias->name : bias_name(weight->name));
-  graph.set_operand(node, producer.weight, graph.add_constant(weight_text, std::move(new_weight)));
-  graph.set_operand(node, producer.bias, graph.add_constant(bias_text, std::move(new_bias)));
-  erase_unused(graph, weight);
-  if (bias != weight) erase_unused(graph, bias);
+  scale_layer(graph, producer, scale, shift);
   note += fmt::format("; %{} is now %{}", node.name(), folded->name());
   absorb(graph, node, folded);
   return note;

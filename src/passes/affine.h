@@ -27,6 +27,9 @@ struct AffineProducer {
 /// The layer that makes `value` for its only user and can take a scale and a shift; nullopt when there is none.
 [[nodiscard]] std::optional<AffineProducer> affine_producer(const Graph& graph, const Value* value);
 
+/// Scales the outputs of a layer per channel, and shifts them; an empty `shift` is zeros.
+void scale_layer(Graph& graph, const AffineProducer& layer, std::span<const float> scale, std::span<const float> shift);
+
 /// Folds `node`, which scales and shifts the producer's result per channel, into the producer. A sentence about it.
 std::string fold_affine_node(Graph& graph, const AffineProducer& producer, Node* node, std::span<const float> scale,
                              std::span<const float> shift);

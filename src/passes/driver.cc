@@ -139,6 +139,8 @@ const std::vector<std::string>& default_order() {
       // What stood between a producer and its activation or Batchnorm may be gone now.
       "cancel_transposes fold_transpose remove_identities fold_constants fold_batchnorm fold_scale "
       "fuse_activation fuse_hard_swish",
+      "flag_product_transposes fold_factor scale_softmax",
+      "merge_linears sink_splits",
       "flatten_linear",
       "narrow_indices",
       "remove_dead_code",

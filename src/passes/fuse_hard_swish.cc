@@ -12,12 +12,6 @@
 namespace htpipe::passes {
 namespace {
 
-/// The one element of a constant operand; nullopt when it is something else.
-std::optional<float> scalar(const Value* value) {
-  if (!value->is_constant() || value->type.count() != 1 || value->type.dtype != DType::kF32) return std::nullopt;
-  return value->constant.data<float>().front();
-}
-
 bool is(const Node* node, std::string_view operation, std::string_view activation) {
   return node != nullptr && node->is("ElementWiseBinary") && is_plain_float(*node) &&
          node->attributes.text("operation") == operation && node->attributes.text("activation") == activation;
@@ -27,7 +21,7 @@ bool is(const Node* node, std::string_view operation, std::string_view activatio
 bool is_clip(const Node* node, const Value* x) {
   if (!is(node, "add", "relu6")) return false;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-    if (node->operands[i] == x && scalar(node->operands[1 - i]) == 3.0F) return true;
+    if (node->operands[i] == x && scalar_of(node->operands[1 - i]) == 3.0F) return true;
   }
   return false;
 }
@@ -43,10 +37,10 @@ Value* input_of(const Graph& graph, const Node& node) {
 
 /// The operand that is divided by six; null when nothing is.
 Value* divided_by_six(const Node& node) {
-  if (is(&node, "divide", "none") && scalar(node.operands[1]) == 6.0F) return node.operands[0];
+  if (is(&node, "divide", "none") && scalar_of(node.operands[1]) == 6.0F) return node.operands[0];
   if (!is(&node, "multiply", "none")) return nullptr;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-    const auto factor = scalar(node.operands[1 - i]);
+    const auto factor = scalar_of(node.operands[1 - i]);
     if (factor && std::fabs(*factor * 6.0F - 1.0F) < 1e-6F) return node.operands[i];
   }
   return nullptr;

@@ -38,6 +38,11 @@ bool is_quantised(const Node& node) {
   return any_value(node, [](const Value& value) { return value.type.encoding.has_value(); });
 }
 
+std::optional<float> scalar_of(const Value* value) {
+  if (!value->is_constant() || value->type.count() != 1 || value->type.dtype != DType::kF32) return std::nullopt;
+  return value->constant.data<float>().front();
+}
+
 std::optional<std::size_t> operand_with(const OpDef& op, Role role) {
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i].role == role) return i;

@@ -21,6 +21,9 @@ namespace htpipe::passes {
 /// True when an operand or a result carries an encoding.
 [[nodiscard]] bool is_quantised(const Node& node);
 
+/// The one element of a float32 constant; nullopt for anything else.
+[[nodiscard]] std::optional<float> scalar_of(const Value* value);
+
 /// Index of the first operand with that role; nullopt when the operator has none.
 [[nodiscard]] std::optional<std::size_t> operand_with(const OpDef& op, Role role);
 
