@@ -30,8 +30,8 @@ import onnxruntime as ort  # noqa: E402
 import torch  # noqa: E402
 
 SIZES = (112, 224, 448, 896)
-# ONNX Runtime's threads go on looking for work, at full load, for more than 5 ms after its run: they would take the core
-# of our second thread. (Ours do so for 2 ms.) Both start from threads that sleep.
+# ONNX Runtime's threads go on looking for work, at full load, for more than 5 ms after its run: they would take the
+# core of our second thread. (Ours do so for 2 ms.) Both start from threads that sleep.
 PAUSE = 0.05
 
 
