@@ -1,9 +1,12 @@
 #include "base/parallel.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -47,21 +50,59 @@ class Loop {
   std::exception_ptr failure_;
 };
 
-/// Looks at `changed` for some ten microseconds: a thread that sleeps takes longer than that to wake up, and the loops of
-/// one execution follow each other closely.
+/// How long a thread looks for work before it sleeps. A thread that sleeps takes tens of microseconds to wake up, on a
+/// virtual machine up to a millisecond, and the loops of one execution follow each other closely.
+constexpr std::chrono::microseconds kPatience{2000};
+/// How long it does so without offering its core to others.
+constexpr std::chrono::microseconds kImpatience{50};
+
+/// Looks at `changed` until it is true or patience ends.
 template <typename Changed>
 void look(Changed changed) {
-  for (int i = 0; i < 2000 && !changed(); ++i) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  while (!changed()) {
+    for (int i = 0; i < 64 && !changed(); ++i) {
 #if defined(__x86_64__)
-    __builtin_ia32_pause();
+      __builtin_ia32_pause();
 #endif
+    }
+    const auto waited = Clock::now() - begin;
+    if (waited > kPatience) return;
+    if (waited > kImpatience) std::this_thread::yield();
   }
 }
+
+/// Keeps threads off the core of the one that gives them work. The kernel likes to wake a thread on the core of its waker,
+/// where it cannot run before the waker waits for it, and moves it only after milliseconds.
+class Places {
+ public:
+  explicit Places(std::size_t threads) {
+    CPU_ZERO(&allowed_);
+    const bool known = sched_getaffinity(0, sizeof(allowed_), &allowed_) == 0;
+    enough_ = known && static_cast<std::size_t>(CPU_COUNT(&allowed_)) > threads;
+  }
+  /// To be called by the thread that gives work.
+  void avoid_own(std::vector<std::jthread>& threads) {
+    if (!enough_) return;
+    const int core = sched_getcpu();
+    if (core == avoided_ || core < 0 || core >= CPU_SETSIZE || !CPU_ISSET(core, &allowed_)) return;
+    avoided_ = core;
+    cpu_set_t others = allowed_;
+    CPU_CLR(core, &others);
+    for (std::jthread& thread : threads) pthread_setaffinity_np(thread.native_handle(), sizeof(others), &others);
+  }
+
+ private:
+  cpu_set_t allowed_;
+  bool enough_ = false;  ///< a core for each thread and for the one that gives work
+  int avoided_ = -1;
+};
 
 /// Threads that wait for loops. A loop has them all to itself; whoever comes when its items are taken is not waited for.
 class Pool {
  public:
-  explicit Pool(int helpers) : process_(getpid()) {
+  explicit Pool(int helpers) : process_(getpid()), places_(static_cast<std::size_t>(helpers)) {
     for (int worker = 1; worker <= helpers; ++worker) {
       threads_.emplace_back([this, worker] { serve(worker); });
     }
@@ -82,6 +123,7 @@ class Pool {
   bool run(Loop& loop, int workers) {
     const std::unique_lock alone(owner_, std::try_to_lock);
     if (!alone.owns_lock() || process_ != getpid()) return false;
+    places_.avoid_own(threads_);
     {
       const std::lock_guard lock(mutex_);
       loop_ = &loop;
@@ -121,6 +163,7 @@ class Pool {
 
   pid_t process_;
   std::mutex owner_;
+  Places places_;     ///< under owner_
   std::mutex mutex_;  ///< of all that follows; what is atomic may be looked at without it
   std::condition_variable start_;
   std::condition_variable done_;
