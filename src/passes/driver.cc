@@ -133,7 +133,7 @@ const std::vector<std::string>& default_order() {
   static const std::vector<std::string> order = {
       "remove_dead_code",
       "fold_constants remove_identities",
-      "simplify_masks fuse_l2_norm fuse_layer_norm fold_pad",
+      "simplify_masks fuse_masked_softmax fuse_l2_norm fuse_layer_norm fold_pad",
       "fold_batchnorm fold_scale fuse_activation fuse_hard_swish",
       "to_channel_last",
       // What stood between a producer and its activation or Batchnorm may be gone now.
@@ -142,6 +142,8 @@ const std::vector<std::string>& default_order() {
       "flag_product_transposes fold_factor scale_softmax",
       "merge_linears sink_splits",
       "flatten_linear",
+      "choose_rows",
+      "cancel_transposes remove_identities",
       "narrow_indices",
       "remove_dead_code",
   };
