@@ -4,41 +4,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/io.h"
 #include "base/log.h"
+#include "ir/text.h"
 #include "passes/pass.h"
 
 namespace htpipe {
 namespace {
 
 using Step = std::vector<const Pass*>;
-
-Error unknown_pass(std::string_view name) {
-  std::vector<std::string_view> known;
-  for (const Pass* pass : all_passes()) known.push_back(pass->name);
-  return Error(Code::kUsage, fmt::format("no pass \"{}\"; there are {}", name, fmt::join(known, ", ")));
-}
-
-Result<const Pass*> known_pass(std::string_view name) {
-  const Pass* pass = find_pass(name);
-  if (pass == nullptr) return fail(unknown_pass(name));
-  return pass;
-}
-
-Result<Step> parse_step(std::string_view text) {
-  Step step;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    if (end > at) {
-      HTPIPE_TRY(const Pass* pass, known_pass(text.substr(at, end - at)));
-      step.push_back(pass);
-    }
-    at = end + 1;
-  }
-  if (step.empty()) return fail(unknown_pass(text));
-  return step;
-}
 
 /// Names and types of inputs and outputs: what the outside of a graph sees.
 std::string signature(const Graph& graph) {
@@ -63,10 +40,11 @@ class Runner {
     record.nodes_after = record.nodes_before;
     if (stopped_ || contains(options_.skip, pass.name)) {
       record.skipped = true;
-      record.why = stopped_ ? fmt::format("the run stops after {}", options_.stop_after) : "left out by the options";
+      record.why = stopped_ ? fmt::format("the run stops after {}", stopped_by_) : "left out by the options";
       records_.push_back(std::move(record));
       return 0;
     }
+    record.number = ++runs_;
     const auto begin = std::chrono::steady_clock::now();
     auto report = pass.run(graph_);
     if (!report) return fail(std::move(report.error()).in_pass(std::string(pass.name)));
@@ -74,11 +52,13 @@ class Runner {
     record.rewrites = report->rewrites;
     record.notes = std::move(report->notes);
     record.nodes_after = graph_.nodes().size();
+    if (options_.observer) HTPIPE_CHECK_OK(options_.observer(record, graph_));
     HTPIPE_CHECK_OK(check(pass, record.rewrites > 0));
     log::debug("passes", "pass={} round={} rewrites={} nodes={}", record.name, round, record.rewrites,
                record.nodes_after);
     records_.push_back(std::move(record));
-    stopped_ = pass.name == options_.stop_after;
+    if (pass.name == options_.stop_after) stop(options_.stop_after);
+    if (runs_ == options_.stop_after_run) stop(fmt::format("run {}", runs_));
     return records_.back().rewrites;
   }
 
@@ -107,6 +87,11 @@ class Runner {
     return std::find(names.begin(), names.end(), name) != names.end();
   }
 
+  void stop(std::string behind) {
+    stopped_ = true;
+    stopped_by_ = std::move(behind);
+  }
+
   Status check(const Pass& pass, bool changed) const {
     const auto with_pass = [&pass](Error error) { return fail(std::move(error).in_pass(std::string(pass.name))); };
     if (auto status = verify(graph_); !status) return with_pass(std::move(status.error()));
@@ -124,36 +109,17 @@ class Runner {
   const PassOptions& options_;
   std::string signature_;
   std::vector<PassRecord> records_;
+  int runs_ = 0;
   bool stopped_ = false;
+  std::string stopped_by_;
 };
 
 }  // namespace
 
-const std::vector<std::string>& default_order() {
-  static const std::vector<std::string> order = {
-      "remove_dead_code",
-      "fold_constants remove_identities",
-      "simplify_masks fuse_masked_softmax fuse_l2_norm fuse_layer_norm fold_pad",
-      "fold_batchnorm fold_scale fuse_activation fuse_hard_swish",
-      "to_channel_last",
-      // What stood between a producer and its activation or Batchnorm may be gone now.
-      "cancel_transposes fold_transpose remove_identities fold_constants fold_batchnorm fold_scale "
-      "fuse_activation fuse_hard_swish",
-      "flag_product_transposes fold_factor scale_softmax",
-      "merge_linears sink_splits",
-      "flatten_linear",
-      "choose_rows",
-      "cancel_transposes remove_identities",
-      "narrow_indices",
-      "remove_dead_code",
-  };
-  return order;
-}
-
 Result<std::vector<PassRecord>> run_passes(Graph& graph, const PassOptions& options) {
   std::vector<Step> steps;
   for (const std::string& text : options.order.empty() ? default_order() : options.order) {
-    HTPIPE_TRY(Step step, parse_step(text));
+    HTPIPE_TRY(Step step, passes_of(text));
     steps.push_back(std::move(step));
   }
   for (const std::string& name : options.skip) HTPIPE_CHECK_OK(known_pass(name));
@@ -161,6 +127,29 @@ Result<std::vector<PassRecord>> run_passes(Graph& graph, const PassOptions& opti
   Runner runner(graph, options);
   for (const Step& step : steps) HTPIPE_CHECK_OK(runner.run_step(step));
   return runner.take_records();
+}
+
+PassObserver dump_into(std::filesystem::path folder) {
+  return [folder = std::move(folder)](const PassRecord& record, const Graph& graph) -> Status {
+    if (record.rewrites == 0) return {};
+    return write_file_atomic(folder / fmt::format("{:03}_{}.htir", record.number, record.name), print(graph));
+  };
+}
+
+Json to_json(const std::vector<PassRecord>& records) {
+  Json json = Json::array();
+  for (const PassRecord& record : records) {
+    json.push_back({{"pass", record.name},
+                    {"run", record.number},
+                    {"round", record.round},
+                    {"rewrites", record.rewrites},
+                    {"nodes_before", record.nodes_before},
+                    {"nodes_after", record.nodes_after},
+                    {"time_ms", record.time_ms},
+                    {"skipped", record.skipped ? Json(record.why) : Json(nullptr)},
+                    {"notes", record.notes}});
+  }
+  return json;
 }
 
 }  // namespace htpipe

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/io.h"
 #include "ir/text.h"
 #include "ops/registry.h"
 #include "passes/pass.h"
@@ -155,6 +156,35 @@ TEST_F(Driver, TheCheckSeesEveryChangeAndItsErrorNamesThePass) {
   EXPECT_THAT(seen, ElementsAre("fold_batchnorm", "fuse_activation"));
 }
 
+TEST_F(Driver, RunsAreNumberedAndOneOfThemCanBeTheLast) {
+  PassOptions options;
+  options.order = {"remove_dead_code", "fuse_activation fold_batchnorm"};
+  options.skip = {"remove_dead_code"};
+  options.stop_after_run = 2;
+  const auto records = run_passes(graph_, options);
+  ASSERT_TRUE(records);
+  ASSERT_EQ(records->size(), 3U);
+  EXPECT_EQ((*records)[0].number, 0) << "it did not run";
+  EXPECT_EQ((*records)[1].number, 1);
+  EXPECT_EQ((*records)[2].number, 2);
+  EXPECT_EQ(graph_.nodes().size(), 2U) << "the second round would fuse the activation";
+}
+
+TEST_F(Driver, DumpsHoldTheGraphBehindEveryRunThatChangedIt) {
+  const auto folder = TemporaryFolder::create();
+  ASSERT_TRUE(folder);
+  PassOptions options;
+  options.order = {"remove_dead_code", "fold_batchnorm", "fuse_activation"};
+  options.observer = dump_into(folder->path());
+  ASSERT_TRUE(run_passes(graph_, options));
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder->path())) names.insert(entry.path().filename());
+  EXPECT_THAT(names, testing::ElementsAre("002_fold_batchnorm.htir", "003_fuse_activation.htir"));
+  const auto text = read_text(folder->path() / "003_fuse_activation.htir");
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, print(graph_));
+}
+
 TEST_F(Driver, UnusedConstantsDisappear) {
   for (const char* name : {"a", "b", "c", "d", "e"}) graph_.add_constant(name, Tensor({DType::kF32, {4}, {}}));
   PassOptions options;
@@ -176,15 +206,13 @@ TEST_F(Driver, DefaultPassesLeaveNoConstantBehind) {
 }
 
 TEST(PassList, EveryPassHasGoldensAndAPlaceInTheDefaultOrder) {
-  std::set<std::string> ordered;
-  for (const std::string& step : default_order()) {
-    std::string name;
-    for (const char c : step + " ") {
-      if (c != ' ') {
-        name += c;
-      } else {
-        ordered.insert(std::exchange(name, ""));
-      }
+  std::set<std::string_view> ordered;
+  std::set<std::string_view> for_onnx;
+  for (const auto& [order, names] : {std::pair(&default_order(), &ordered), std::pair(&onnx_order(), &for_onnx)}) {
+    for (const std::string& step : *order) {
+      const auto passes = passes_of(step);
+      ASSERT_TRUE(passes) << step;
+      for (const Pass* pass : *passes) names->insert(pass->name);
     }
   }
   std::string last;
@@ -194,6 +222,7 @@ TEST(PassList, EveryPassHasGoldensAndAPlaceInTheDefaultOrder) {
     EXPECT_EQ(find_pass(name), pass);
     // Only the export to ONNX asks for it: the chip's MatMul transposes for nothing.
     EXPECT_EQ(ordered.count(name), name == "join_product_transposes" ? 0U : 1U) << name;
+    EXPECT_TRUE(ordered.count(name) + for_onnx.count(name) > 0) << name;
     EXPECT_FALSE(pass->doc.empty());
     const std::filesystem::path source = std::filesystem::path(HTPIPE_SOURCE_DIR) / "src/passes" / (name + ".cc");
     EXPECT_TRUE(std::filesystem::exists(source)) << source;

@@ -7,7 +7,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "passes/pass.h"
+#include "passes/order.h"
 #include "target/spelling.h"
 #include "target/strict_yaml.h"
 #include "target/target.h"
@@ -160,22 +160,23 @@ void read_vendor(YamlMap map, VendorConfig& vendor) {
   map.finish();
 }
 
-std::vector<std::string> read_passes(YamlMap map, YamlFindings& findings) {
+void read_passes(YamlMap map, YamlFindings& findings, PipelineConfig& config) {
+  const auto complain = [&findings](const Error& error, int line) {
+    findings.add(Code::kConfigType, line, error.message, error.hint);
+  };
+  std::vector<std::pair<std::string, int>> steps;
+  map.texts("order", steps);
+  for (auto& [step, line] : steps) {
+    if (auto passes = passes_of(step); !passes) complain(passes.error(), line);
+    config.pass_order.push_back(std::move(step));
+  }
   std::vector<std::pair<std::string, int>> skipped;
   map.texts("skip", skipped);
   map.finish();
-  std::vector<std::string> known;
-  for (const Pass* pass : all_passes()) known.emplace_back(pass->name);
-  std::vector<std::string> names;
   for (auto& [name, line] : skipped) {
-    if (find_pass(name) == nullptr) {
-      findings.add(Code::kConfigType, line,
-                   fmt::format("no pass {:?}; there are {}", name.substr(0, 80), fmt::join(known, ", ")),
-                   did_you_mean(name, known));
-    }
-    names.push_back(std::move(name));
+    if (auto pass = known_pass(name); !pass) complain(pass.error(), line);
+    config.skipped_passes.push_back(std::move(name));
   }
-  return names;
 }
 
 Status read_targets(YamlMap& map, YamlFindings& findings, std::vector<std::string>& ids) {
@@ -226,7 +227,7 @@ Result<PipelineConfig> config_of(const YamlNode& node, const std::filesystem::pa
   read_gates(map.map("gates"), config.gates);
   read_emulator(map.map("emulator"), config.emulator);
   read_vendor(map.map("vendor"), config.vendor);
-  config.skipped_passes = read_passes(map.map("passes"), findings);
+  read_passes(map.map("passes"), findings, config);
   map.path("output", config.output);
   map.finish();
   HTPIPE_CHECK_OK(findings.status());
@@ -272,7 +273,7 @@ Json to_json(const PipelineConfig& config) {
         {"reference_samples", config.gates.reference_samples}}},
       {"emulator", {{"layer_samples", config.emulator.layer_samples}, {"task_samples", config.emulator.task_samples}}},
       {"vendor", {{"timeout_s", config.vendor.timeout_s}, {"optimization_level", config.vendor.optimization_level}}},
-      {"passes", {{"skip", config.skipped_passes}}}};
+      {"passes", {{"order", config.pass_order}, {"skip", config.skipped_passes}}}};
 }
 
 }  // namespace htpipe

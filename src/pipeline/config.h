@@ -78,6 +78,7 @@ struct PipelineConfig {
   GateConfig gates;
   EmulatorConfig emulator;
   VendorConfig vendor;
+  std::vector<std::string> pass_order;  ///< steps; empty = the default order
   std::vector<std::string> skipped_passes;
   std::filesystem::path output;  ///< holds registry/ and cache/
 };

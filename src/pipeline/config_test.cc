@@ -123,6 +123,7 @@ TEST_F(ConfigTest, WrongValuesHaveALine) {
   EXPECT_EQ(error_with("format: idx", "format: idx\n  scale: 0").place.line, 7);
   EXPECT_EQ(error_with("model:\n", "model: 3\nx:\n").code, Code::kConfigType);
   EXPECT_EQ(error_with("gates:", "passes: {skip: [fuse_activatoin]}\ngates:").place.line, 15);
+  EXPECT_EQ(error_with("gates:", "passes:\n  order:\n    - fold_pad\n    - fold_pad fold_bad\ngates:").place.line, 18);
 }
 
 TEST_F(ConfigTest, MissingKeysAreNamed) {

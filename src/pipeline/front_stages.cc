@@ -16,6 +16,7 @@
 #include "import/import_model.h"
 #include "passes/driver.h"
 #include "pipeline/evaluate.h"
+#include "pipeline/output_check.h"
 #include "pipeline/python_bridge.h"
 #include "pipeline/reference.h"
 #include "pipeline/vendor_stages.h"
@@ -28,48 +29,6 @@ namespace {
 /// Samples on which every pass is compared with the graph before it, and how far it may be off.
 constexpr std::int64_t kPassSamples = 2;
 constexpr double kPassTolerance = 1e-5;
-
-Json passes_json(const std::vector<PassRecord>& records) {
-  Json json = Json::array();
-  for (const PassRecord& record : records) {
-    json.push_back({{"pass", record.name},
-                    {"round", record.round},
-                    {"rewrites", record.rewrites},
-                    {"nodes_before", record.nodes_before},
-                    {"nodes_after", record.nodes_after},
-                    {"time_ms", record.time_ms},
-                    {"skipped", record.skipped ? Json(record.why) : Json(nullptr)},
-                    {"notes", record.notes}});
-  }
-  return json;
-}
-
-Result<std::vector<std::vector<float>>> outputs_of(const Graph& graph, const SampleSource& samples) {
-  HTPIPE_TRY(const Program program, Program::make(graph, 0));
-  Program::Workspace workspace(program, thread_count());
-  std::vector<std::vector<float>> outputs;
-  for (std::int64_t i = 0; i < samples.count; ++i) {
-    HTPIPE_TRY(const std::vector<Tensor> inputs, samples.get(i));
-    HTPIPE_TRY(const std::vector<Tensor> results, program.run(workspace, inputs));
-    for (const Tensor& result : results) outputs.push_back(to_floats(result));
-  }
-  return outputs;
-}
-
-/// Executes the graph after a pass and compares it with the imported one.
-Status same_outputs(const std::vector<std::vector<float>>& before, const Graph& graph, const SampleSource& samples) {
-  HTPIPE_TRY(const auto after, outputs_of(graph, samples));
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    accuracy::Comparison comparison;
-    comparison.add(before[i], after[i]);
-    const double allowed = kPassTolerance * std::max(1.0, comparison.reference_max());
-    if (!(comparison.max_error() <= allowed)) {
-      return fail(Code::kPassChangedResult,
-                  fmt::format("outputs differ by {:.3g}, allowed is {:.3g}", comparison.max_error(), allowed));
-    }
-  }
-  return {};
-}
 
 Json ranges_json(const quant::Ranges& ranges) {
   Json json = Json::object();
@@ -203,13 +162,17 @@ class FrontRun {
     Session& session = *front_.session;
     return session.stage("optimise", "", [&]() -> Result<std::string> {
       const SampleSource samples = front_.calibration->floats(kPassSamples);
-      HTPIPE_TRY(const auto before, outputs_of(*front_.imported, samples));
+      HTPIPE_TRY(const OutputValues before, outputs_of(*front_.imported, samples));
       PassOptions options;
+      options.order = config_.pass_order;
       options.skip = config_.skipped_passes;
-      options.check = [&](const Graph& graph, std::string_view) { return same_outputs(before, graph, samples); };
+      options.check = [&](const Graph& graph, std::string_view) -> Status {
+        HTPIPE_TRY(const OutputValues after, outputs_of(graph, samples));
+        return same_outputs(graph, before, after, kPassTolerance);
+      };
       HTPIPE_TRY(const std::vector<PassRecord> records, run_passes(*front_.optimised, options));
       session.graph_digest = digest(*front_.optimised);
-      front_.passes_report = passes_json(records);
+      front_.passes_report = to_json(records);
       int rewrites = 0;
       for (const PassRecord& record : records) rewrites += record.rewrites;
       return fmt::format("{} nodes to {}, {} rewrites", front_.imported->nodes().size(),
