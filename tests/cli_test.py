@@ -19,7 +19,7 @@ PROGRAM = BUILD / "bin" / "htpipe"
 MODEL = ROOT / "examples/fashion_resnet/fashion_resnet.pt2"
 PIPELINE = ROOT / "examples/fashion_resnet/pipeline.yaml"
 VENDOR = next(ROOT.glob(".venv/lib/python3*/site-packages/onnxruntime_qnn"), None)
-VERBS = ["run", "info", "convert", "exec", "explain", "doctor", "targets", "version"]
+VERBS = ["run", "info", "check", "convert", "exec", "optimize", "explain", "doctor", "targets", "version"]
 
 pytestmark = pytest.mark.skipif(not PROGRAM.is_file(), reason=f"{PROGRAM} is not built")
 needs_vendor = pytest.mark.skipif(VENDOR is None, reason="Qualcomm's libraries are not installed")

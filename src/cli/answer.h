@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,17 +40,27 @@ struct Arguments {
   std::int64_t opset = 17;
   bool external_data = false;
   bool no_verify = false;
-  std::string engine = "float";           ///< exec: --engine
-  std::string compare;                    ///< exec: --compare, another engine
-  std::filesystem::path inputs;           ///< exec: --inputs
-  bool trace = false;                     ///< exec: --trace
-  std::vector<std::string> trace_values;  ///< exec: values behind --trace; empty = all
-  bool native = false;                    ///< exec: stored values instead of float32
-  bool no_optimize = false;               ///< exec: the graph as it was imported
-  std::filesystem::path csv;              ///< check: --csv
-  std::filesystem::path html;             ///< check: --html
-  bool no_validator = false;              ///< check: our rules alone
-  bool all = false;                       ///< check: a line for every node
+  std::string engine = "float";                                 ///< exec: --engine
+  std::string compare;                                          ///< exec: --compare, another engine
+  std::filesystem::path inputs;                                 ///< exec: --inputs
+  bool trace = false;                                           ///< exec: --trace
+  std::vector<std::string> trace_values;                        ///< exec: values behind --trace; empty = all
+  bool native = false;                                          ///< exec: stored values instead of float32
+  bool no_optimize = false;                                     ///< exec: the graph as it was imported
+  std::filesystem::path csv;                                    ///< check: --csv
+  std::filesystem::path html;                                   ///< check: --html
+  bool no_validator = false;                                    ///< check: our rules alone
+  bool all = false;                                             ///< check: a line for every node
+  std::filesystem::path order;                                  ///< optimize: --order, a text of steps
+  std::string stop_after;                                       ///< optimize: a pass
+  std::vector<std::string> skipped;                             ///< optimize: --skip, passes
+  bool bisect = false;                                          ///< optimize: search for the pass at fault
+  bool verify = false;                                          ///< optimize: execute after every pass
+  std::filesystem::path reference;                              ///< optimize: outputs for --inputs
+  double tolerance = std::numeric_limits<double>::quiet_NaN();  ///< optimize: relative; NaN = the default
+  std::filesystem::path dump;                                   ///< optimize: folder of a text per run
+  bool print_order = false;                                     ///< optimize: the order of passes instead
+  bool list = false;                                            ///< optimize: the passes instead
 };
 
 /// The result of a command that ran to its end. A failed gate is such a result, with exit code 3.
@@ -74,6 +85,7 @@ Result<Answer> exec(const Arguments& arguments);
 Result<Answer> explain(const Arguments& arguments);
 Result<Answer> doctor(const Arguments& arguments);
 Result<Answer> info(const Arguments& arguments);
+Result<Answer> optimize(const Arguments& arguments);
 Result<Answer> targets(const Arguments& arguments);
 Result<Answer> version(const Arguments& arguments);
 

@@ -106,6 +106,39 @@ void add_check(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   add_import_options(check, arguments);
 }
 
+void add_optimize(CLI::App& app, Verbs& verbs, Arguments& arguments) {
+  CLI::App* optimize = verbs.add(app, "optimize",
+                                 "Run the passes on a model: what each does, where the graph gets to, and which pass "
+                                 "is at fault (docs/optimiser.md)");
+  optimize->add_option("model", arguments.subject, "The model: .pt2, .onnx or .htir");
+  optimize->add_option("-o,--output", arguments.output,
+                       "Write the graph: .htir (large constants by digest), or .onnx, which has its own order");
+  optimize->add_option("--order", arguments.order, "The order of passes, as --print-order writes it");
+  optimize->add_flag("--print-order", arguments.print_order, "Print the order of passes instead");
+  optimize->add_flag("--list", arguments.list, "Print the passes and what each does instead");
+  optimize->add_option("--stop-after", arguments.stop_after, "Stop behind the first run of this pass");
+  optimize->add_option("--skip", arguments.skipped, "Passes to leave out, with commas between; may be repeated")
+      ->expected(1)
+      ->take_all()
+      ->delimiter(',');
+  optimize->add_option("--dump", arguments.dump, "Folder for the graph after every run that changed it");
+  optimize->add_flag("--verify", arguments.verify, "Execute the graph after every pass and compare");
+  optimize->add_flag("--bisect", arguments.bisect, "Search for the first run of a pass that changes the outputs");
+  optimize->add_option("--inputs", arguments.inputs,
+                       "With --verify and --bisect: samples, .npz, .npy or an input_list.txt; else made up");
+  optimize->add_option("--reference", arguments.reference,
+                       "With --inputs: their outputs (.npz, .npy); else those of the imported graph");
+  optimize
+      ->add_option("--tolerance", arguments.tolerance,
+                   "With --verify and --bisect: largest difference from the reference, relative to the largest "
+                   "value of the output where that is above 1; else 1e-4")
+      ->check(CLI::NonNegativeNumber);
+  optimize->add_option("--opset", arguments.opset, "Version of ONNX's operators: 13 to 21")
+      ->check(CLI::Range(13, 21))
+      ->capture_default_str();
+  add_import_options(optimize, arguments);
+}
+
 void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
   CLI::App* run = verbs.add(app, "run", "Run the pipeline: import, optimise, quantise, compile, verify, register");
   run->add_option("pipeline", arguments.subject, "The pipeline file (docs/pipeline-file.md)")->required();
@@ -144,6 +177,7 @@ void add_verbs(CLI::App& app, Verbs& verbs, Arguments& arguments) {
 
   add_exec(app, verbs, arguments);
   add_check(app, verbs, arguments);
+  add_optimize(app, verbs, arguments);
 
   CLI::App* explain = verbs.add(app, "explain",
                                 "Say what an error means and what to do: a word of htpipe's, a number "

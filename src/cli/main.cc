@@ -22,8 +22,8 @@ namespace {
 using Command = Result<Answer> (*)(const Arguments&);
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
-    {"run", run},         {"info", info},     {"check", check},     {"convert", convert}, {"exec", exec},
-    {"explain", explain}, {"doctor", doctor}, {"targets", targets}, {"version", version},
+    {"run", run},         {"info", info},         {"check", check},   {"convert", convert}, {"exec", exec},
+    {"explain", explain}, {"optimize", optimize}, {"doctor", doctor}, {"targets", targets}, {"version", version},
 };
 
 Result<Answer> dispatch(const Arguments& arguments) {
