@@ -22,13 +22,13 @@ constexpr std::size_t kSlowest = 8;
 /// Softmax, GELU by tanh from parts, a residual after each. "#" stands for the number of the block, "@" for its input.
 constexpr const char* kBlock = R"(
   %m#_mean = ReduceMean(@) {axes=[2], keep_dims=true}
-  %m#_centred = ElementWiseBinary(@, %m#_mean) {operation="sub"}
+  %m#_centred = ElementWiseBinary(@, %m#_mean) {operation="subtract"}
   %m#_squared = ElementWiseBinary(%m#_centred, %two) {operation="power"}
   %m#_variance = ReduceMean(%m#_squared) {axes=[2], keep_dims=true}
   %m#_above = ElementWiseBinary(%m#_variance, %epsilon) {operation="add"}
   %m#_root = ElementWiseUnary(%m#_above) {operation="sqrt"}
-  %m#_normal = ElementWiseBinary(%m#_centred, %m#_root) {operation="div"}
-  %m#_scaled = ElementWiseBinary(%m#_normal, %gain) {operation="mul"}
+  %m#_normal = ElementWiseBinary(%m#_centred, %m#_root) {operation="divide"}
+  %m#_scaled = ElementWiseBinary(%m#_normal, %gain) {operation="multiply"}
   %m#_norm = ElementWiseBinary(%m#_scaled, %shift) {operation="add"}
   %m#_wq = const f32[16,16] random 1
   %m#_wk = const f32[16,16] random 2
@@ -43,8 +43,8 @@ constexpr const char* kBlock = R"(
   %m#_qt = Transpose(%m#_qr) {perm=[0,2,1,3]}
   %m#_kt = Transpose(%m#_kr) {perm=[0,2,3,1]}
   %m#_vt = Transpose(%m#_vr) {perm=[0,2,1,3]}
-  %m#_qs = ElementWiseBinary(%m#_qt, %root) {operation="mul"}
-  %m#_ks = ElementWiseBinary(%m#_kt, %root) {operation="mul"}
+  %m#_qs = ElementWiseBinary(%m#_qt, %root) {operation="multiply"}
+  %m#_ks = ElementWiseBinary(%m#_kt, %root) {operation="multiply"}
   %m#_scores = MatMul(%m#_qs, %m#_ks)
   %m#_masked = ElementWiseBinary(%m#_scores, %mask) {operation="add"}
   %m#_soft = Softmax(%m#_masked) {axis=3}
@@ -61,13 +61,13 @@ constexpr const char* kBlock = R"(
   %m#_ur = Reshape(%m#_first) {shape=[7,16]}
   %m#_u = FullyConnected(%m#_ur, %m#_wu)
   %m#_cube = ElementWiseBinary(%m#_u, %three) {operation="power"}
-  %m#_small = ElementWiseBinary(%m#_cube, %tiny) {operation="mul"}
+  %m#_small = ElementWiseBinary(%m#_cube, %tiny) {operation="multiply"}
   %m#_bent = ElementWiseBinary(%m#_u, %m#_small) {operation="add"}
-  %m#_wide = ElementWiseBinary(%m#_bent, %factor) {operation="mul"}
+  %m#_wide = ElementWiseBinary(%m#_bent, %factor) {operation="multiply"}
   %m#_tanh = ElementWiseNeuron(%m#_wide) {operation="tanh"}
   %m#_plus = ElementWiseBinary(%m#_tanh, %one) {operation="add"}
-  %m#_half = ElementWiseBinary(%m#_u, %one_half) {operation="mul"}
-  %m#_gelu = ElementWiseBinary(%m#_half, %m#_plus) {operation="mul"}
+  %m#_half = ElementWiseBinary(%m#_u, %one_half) {operation="multiply"}
+  %m#_gelu = ElementWiseBinary(%m#_half, %m#_plus) {operation="multiply"}
   %m#_wd = const f32[16,32] random 6
   %m#_d = FullyConnected(%m#_gelu, %m#_wd)
   %m#_dr = Reshape(%m#_d) {shape=[1,7,16]}
