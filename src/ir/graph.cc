@@ -292,9 +292,15 @@ Status verify(const Graph& graph) {
 std::string digest(const Graph& graph) {
   Sha256 hash;
   hash.add(print(graph));
-  for (const auto& value : graph.values()) {
-    if (value->is_constant()) hash.raw(value->constant.bytes());
+  // In the order in which the text names them, so that the graph of a printed text has the same digest.
+  std::unordered_set<const Value*> seen;
+  const auto add = [&](const Value* value) {
+    if (value != nullptr && value->is_constant() && seen.insert(value).second) hash.raw(value->constant.bytes());
+  };
+  for (const auto& node : graph.nodes()) {
+    for (const Value* operand : node->operands) add(operand);
   }
+  for (const auto& value : graph.values()) add(value.get());
   return hash.hex();
 }
 

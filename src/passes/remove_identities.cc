@@ -1,8 +1,11 @@
 // Removes nodes that give back what they get: Reshape to the same shape, Transpose that keeps the order, Concat of one
-// operand, and a clamp of values that lie within its bounds already.
+// operand, a slice, padding or tiling that changes no size, a Cast to the type that there is, x * 1 and x + 0, and a clamp
+// of values that lie within its bounds already.
 // Invariant: the value that goes on keeps its name, unless the identity made an output of the graph.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <string>
 
@@ -12,6 +15,8 @@
 
 namespace htpipe::passes {
 namespace {
+
+constexpr std::int64_t kMostNeutral = 65536;  ///< elements of a constant that are looked at
 
 struct Range {
   float low = -std::numeric_limits<float>::infinity();
@@ -42,10 +47,29 @@ Range range_of(const Value* value) {
   return node == nullptr ? Range{} : clamp_of(*node);
 }
 
+/// x * 1, x / 1, x + 0, x - 0 with any constant of nothing else.
+bool is_neutral(const Node& node) {
+  const Value* constant = node.operands[1];
+  if (!is_plain_float(node) || !constant->is_constant() || constant->type.count() > kMostNeutral) return false;
+  if (node.attributes.text("activation") != "none") return false;
+  const std::string& operation = node.attributes.text("operation");
+  const bool scales = operation == "multiply" || operation == "divide";
+  if (!scales && operation != "add" && operation != "subtract") return false;
+  const auto values = constant->constant.data<float>();
+  return std::all_of(values.begin(), values.end(), [&](float x) { return x == (scales ? 1.0F : 0.0F); });
+}
+
 bool is_identity_node(const Node& node) {
   if (node.result()->type != node.operands[0]->type) return false;
   // A Concat of the same shape as its first operand has no other, or only empty ones.
   if (node.is("Reshape") || node.is("Concat")) return true;
+  // What takes or gives no element less or more, in the same order, takes them all.
+  if (node.is("Cast") || node.is("Pad") || node.is("Tile")) return true;
+  if (node.is("StridedSlice")) {
+    const auto& strides = node.attributes.integers("strides");
+    return std::all_of(strides.begin(), strides.end(), [](std::int64_t stride) { return stride == 1; });
+  }
+  if (node.is("ElementWiseBinary")) return is_neutral(node);
   if (node.is("Transpose")) return is_identity(node.attributes.integers("perm"));
   if (!node.is("ElementWiseNeuron") || !is_plain_float(node)) return false;
   const std::string& operation = node.attributes.text("operation");
