@@ -39,12 +39,14 @@ std::int64_t exponential(std::int64_t distance) {
 
 /// 2^(f - 1) with 15 fractional bits for a quarter of f in 2^-14: (c2 f + c1) f + c0, cut to integers after each product.
 struct Parabola {
-  std::int64_t c2;  ///< in 2^-16
-  std::int64_t c1;  ///< in 2^-21
-  std::int64_t c0;  ///< in 2^-7 units of the value, with the half for rounding
+  std::int64_t c2;  ///< in 2^-20
+  std::int64_t c1;  ///< in 2^-25
+  std::int64_t c0;  ///< in 2^-11 units of the value, with the half for rounding
 };
-constexpr std::array<Parabola, 4> kPowers = {
-    {{17200, 1449720, 2097192}, {20475, 1396224, 2104038}, {24348, 1270836, 2135718}, {28920, 1049840, 2219172}}};
+constexpr std::array<Parabola, 4> kPowers = {{{275214, 23195446, 33555083},
+                                              {327615, 22339436, 33664613},
+                                              {389566, 20333417, 34171467},
+                                              {462721, 16797453, 35506747}}};
 
 /// 2^-distance with 15 fractional bits as 8-bit layers compute it; `distance` in 2^-14 octaves.
 std::int64_t narrow_exponential(std::int64_t distance) {
@@ -54,8 +56,8 @@ std::int64_t narrow_exponential(std::int64_t distance) {
   if (back == 0) return kOne >> octaves;
   const std::int64_t f = 16384 - back;
   const Parabola& p = kPowers[static_cast<std::size_t>(f >> 12)];
-  const std::int64_t slope = (f * p.c2 + (p.c1 << 9)) >> 16;
-  return ((f * slope + (p.c0 << 7)) >> 14) >> octaves;
+  const std::int64_t slope = (f * p.c2 + (p.c1 << 9)) >> 20;
+  return ((f * slope + (p.c0 << 3)) >> 14) >> octaves;
 }
 
 /// About 2^(2 bits) / divisor, where `bits` is one less than the bits of the divisor: Newton's iteration in integers,
