@@ -94,4 +94,10 @@ HTPIPE_INLINE Vec gelu_tanh(const Vec& x) {
   return if_nan(x, x, less(x, Vec::set(-15.0F), x * Vec::zero(), result));
 }
 
+/// x times a gate from 0 at -3 to 1 at 3. Near -3 the sum is exact, so small results keep their digits.
+HTPIPE_INLINE Vec hard_swish(const Vec& x) {
+  const Vec sum = x + Vec::set(3.0F);
+  return x * (min(Vec::set(6.0F), max(Vec::zero(), sum)) * Vec::set(0.16666667F));
+}
+
 }  // namespace htpipe::kernels::HTPIPE_ISA_NAMESPACE

@@ -10,7 +10,7 @@
 
 namespace htpipe::kernels {
 
-enum class Unary32 : std::uint8_t { kExp, kErf, kTanh, kSigmoid, kGelu, kGeluTanh };
+enum class Unary32 : std::uint8_t { kExp, kErf, kTanh, kSigmoid, kGelu, kGeluTanh, kHardSwish };
 enum class Binary32 : std::uint8_t { kAdd, kSubtract, kMultiply, kDivide, kMaximum, kMinimum };
 
 /// Rows of `count` neighbours, `rows` of them one behind the other.

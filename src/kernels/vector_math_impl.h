@@ -30,6 +30,8 @@ void map(Unary32 function, const float* in, float* out, std::int64_t count) {
       return map_each(in, out, count, [](const Vec& x) { return gelu(x); });
     case Unary32::kGeluTanh:
       return map_each(in, out, count, [](const Vec& x) { return gelu_tanh(x); });
+    case Unary32::kHardSwish:
+      return map_each(in, out, count, [](const Vec& x) { return hard_swish(x); });
   }
 }
 

@@ -78,7 +78,8 @@ const std::vector<Function>& functions() {
          const double y = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
          return x / (1 + std::exp(-2 * y));
        },
-       0x1p-7, 8}};
+       0x1p-7, 8},
+      {"hard_swish", Unary32::kHardSwish, [](double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }, 0x1p-126}};
   return all;
 }
 

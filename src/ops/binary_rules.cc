@@ -74,6 +74,7 @@ Result<Binary> binary_rule(const NodeView& node, const TensorType& result) {
     if (scalar > 0) return with_scalar("multiply", a, 1 / scalar, false, out);
     return kernels::divide(a, b, out);
   }
+  if (operation == "floor_div") return kernels::floor_divide(a, b, out);
   if (operation == "power") {
     const double exponent = is_scalar(node, 1) && out.wide() ? node.constants[1]->real(0) : 0;
     if (std::fabs(exponent - 2) > 1e-5) return power(a, b, out);
@@ -82,6 +83,9 @@ Result<Binary> binary_rule(const NodeView& node, const TensorType& result) {
   if (operation == "squared_difference") return kernels::squared_difference(a, b, out);
   const bool lists = operation == "add" || operation == "subtract" || operation == "multiply" ||
                      operation == "maximum" || operation == "minimum";
+  if (operation == "mod" || operation == "fmod") {
+    return fail(Code::kNoFixedRule, fmt::format("the chip has no {} of stored values", operation));
+  }
   if (!lists) return fail(Code::kNoFixedRule, fmt::format("no integer arithmetic for {}", operation));
   const bool first_scalar = is_scalar(node, 0);
   if (!out.wide() && (first_scalar || is_scalar(node, 1))) {

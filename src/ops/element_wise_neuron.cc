@@ -155,6 +155,7 @@ std::optional<kernels::Unary32> vector_function(std::string_view operation) {
   if (operation == "tanh") return kernels::Unary32::kTanh;
   if (operation == "gelu") return kernels::Unary32::kGelu;
   if (operation == "gelu_tanh") return kernels::Unary32::kGeluTanh;
+  if (operation == "hard_swish") return kernels::Unary32::kHardSwish;
   return std::nullopt;
 }
 

@@ -42,6 +42,19 @@ TEST(FixedRule, MeansThatTheChipComputesOtherwise) {
             "no-fixed-rule: a tiled mean with rows or columns left over crashes the vendor's runtime");
 }
 
+TEST(FixedRule, SumsOfEightBitsAlongRowsAndColumns) {
+  const auto graph = [](const std::string& type, int axis) {
+    return "graph @g(%x: " + type +
+           "<scale 0.1, zero 9>[2,9,8,4]) -> (%y) { %y = CumulativeSum(%x) {axis=" + std::to_string(axis) +
+           "} : " + type + "<scale 0.2, zero 9>[2,9,8,4] }";
+  };
+  EXPECT_EQ(refusal(graph("u8", 1)), "no-fixed-rule: the chip sums 8 bits wrongly along the height and the width");
+  EXPECT_EQ(refusal(graph("u8", 2)), refusal(graph("u8", 1)));
+  EXPECT_EQ(refusal(graph("u8", 0)), "none");
+  EXPECT_EQ(refusal(graph("u8", 3)), "none");
+  EXPECT_EQ(refusal(graph("u16", 1)), "none");
+}
+
 TEST(FixedRule, SixteenBitHardSigmoidNeedsItsOwnEncoding) {
   const auto graph = [](const std::string& result) {
     return "graph @g(%x: u16<scale 0.0001, zero 30000>[8]) -> (%y) { %y = ElementWiseNeuron(%x) "

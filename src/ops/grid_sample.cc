@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/fixed/elementwise.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
@@ -108,7 +109,8 @@ double cubic(double x) {
   return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
 }
 
-Taps taps_of(const Form& form, float position, std::int64_t size) {
+/// `steps`: a bilinear share is cut to whole parts of 1 / steps; 0 = it is not.
+Taps taps_of(const Form& form, float position, std::int64_t size, double steps = 0) {
   const auto extent = static_cast<float>(size);
   float x = form.align_corners ? (position + 1) / 2 * (extent - 1) : ((position + 1) * extent - 1) / 2;
   Taps taps;
@@ -126,7 +128,8 @@ Taps taps_of(const Form& form, float position, std::int64_t size) {
     return taps;
   }
   const float first = std::floor(x);
-  const double share = static_cast<double>(x) - static_cast<double>(first);
+  double share = static_cast<double>(x) - static_cast<double>(first);
+  if (steps > 0) share = std::floor(share * steps) / steps;
   taps.add(first, size, 1 - share);
   taps.add(first + 1, size, share);
   return taps;
@@ -167,6 +170,69 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+/// The chip cuts shares along the width to 1/256 in 8 bits, and rounds each row's value in 16 bits.
+struct FixedForm {
+  Form form;
+  DType data = DType::kU8, positions = DType::kU8, result = DType::kU8;
+  kernels::Grid from, grid, to;
+  kernels::Unary convert;
+
+  /// Value of channel `c` of the image that begins at element `image`, in steps of the input, half up.
+  [[nodiscard]] std::int64_t sample(const void* in, std::int64_t image, std::int64_t c, const Taps& rows,
+                                    const Taps& columns) const {
+    double sum = 0;
+    for (std::size_t y = 0; y < rows.count; ++y) {
+      double row = 0;
+      for (std::size_t x = 0; x < columns.count; ++x) {
+        const std::int64_t at = image + (rows.index[y] * form.in[2] + columns.index[x]) * form.sizes.channels + c;
+        row += columns.weight[x] * static_cast<double>(kernels::load(in, data, at) - from.zero);
+      }
+      sum += rows.weight[y] * (from.wide() ? std::floor(row + 0.5) : row);
+    }
+    return static_cast<std::int64_t>(std::floor(sum + 0.5)) + from.zero;
+  }
+
+  void run(const KernelCall& call) const {
+    const std::int64_t channels = form.sizes.channels;
+    const double steps = from.wide() ? 0 : 256;
+    for (std::int64_t pixel = 0; pixel < form.sizes.batch * form.out_pixels; ++pixel) {
+      const auto position = [&](std::int64_t axis) {
+        return kernels::dequantize(kernels::load(call.operands[1], positions, 2 * pixel + axis), grid);
+      };
+      const Taps columns = taps_of(form, position(0), form.in[2], steps);
+      const Taps rows = taps_of(form, position(1), form.in[1]);
+      const std::int64_t image = pixel / form.out_pixels * form.sizes.pixels * channels;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const std::int64_t value = sample(call.operands[0], image, c, rows, columns);
+        kernels::store(call.results[0], result, pixel * channels + c, convert(value));
+      }
+    }
+  }
+};
+
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  FixedForm fixed;
+  HTPIPE_TRY(fixed.form, form_of(node));
+  if (!fixed.form.sizes.last) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
+  if (fixed.form.axes != 2) return fail(Code::kNoFixedRule, "samples of volumes have no integer rule");
+  if (fixed.form.mode == Mode::kBicubic) return fail(Code::kNoFixedRule, "the chip has no bicubic samples");
+  HTPIPE_TRY(fixed.from, kernels::Grid::of(node.type(0)));
+  HTPIPE_TRY(fixed.grid, kernels::Grid::of(node.type(1)));
+  HTPIPE_TRY(fixed.to, kernels::Grid::of(*request.results[0]));
+  if (fixed.from.wide() != fixed.grid.wide() || fixed.from.wide() != fixed.to.wide()) {
+    return fail(Code::kNoFixedRule, "GridSample of values of 8 and 16 bits");
+  }
+  fixed.data = node.type(0).dtype;
+  fixed.positions = node.type(1).dtype;
+  fixed.result = request.results[0]->dtype;
+  fixed.convert = fixed.from == fixed.to ? kernels::Unary([](std::int64_t q) { return q; })
+                                         : kernels::convert(fixed.from, fixed.to);
+  Kernel kernel;
+  kernel.run = [fixed](const KernelCall& call) { fixed.run(call); };
+  return kernel;
+}
+
 Status check_lowering(const NodeView& node) {
   if (node.attributes.text("mode") != "bicubic") return {};
   return fail(Code::kUnsupportedForm, "QNN's GridSample has no bicubic mode");
@@ -186,6 +252,7 @@ const OpDef& grid_sample() {
                       {"padding_mode", std::string("zeros"), false, "zeros, border or reflection"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kSpatial;
     def.lowering = {
         "GridSample",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/fixed/elementwise.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 #include "ops/spatial.h"
@@ -61,6 +62,40 @@ Status check_lowering(const NodeView& node) {
   return fail(Code::kUnsupportedForm, "QNN's Lrn has a window of odd size only");
 }
 
+/// 8 bits only: in real numbers, cut off towards the zero point.
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  HTPIPE_TRY(const ChannelSizes sizes, channel_sizes(node, 2));
+  HTPIPE_CHECK_OK(check_lowering(node));
+  HTPIPE_TRY(const kernels::Grid from, kernels::Grid::of(node.type(0)));
+  HTPIPE_TRY(const kernels::Grid to, kernels::Grid::of(*request.results[0]));
+  if (from.wide() || to.wide()) return fail(Code::kNoFixedRule, "the chip has no Lrn of 16 bits");
+  if (!sizes.last) return fail(Code::kNoFixedRule, "only channel-last data has an integer rule");
+  const std::int64_t radius = std::min(node.attributes.integer("radius"), sizes.channels);
+  const auto alpha = static_cast<double>(node.attributes.real("alpha"));
+  const auto beta = static_cast<double>(node.attributes.real("beta"));
+  const auto bias = static_cast<double>(node.attributes.real("bias"));
+  Kernel kernel;
+  kernel.run = [=, in_type = node.type(0).dtype, out_type = request.results[0]->dtype](const KernelCall& call) {
+    const auto real = [&](std::int64_t at) {
+      return static_cast<double>(kernels::load(call.operands[0], in_type, at) - from.zero) * from.scale;
+    };
+    for (std::int64_t first = 0; first < sizes.batch * sizes.pixels * sizes.channels; first += sizes.channels) {
+      for (std::int64_t c = 0; c < sizes.channels; ++c) {
+        double sum = 0;
+        const std::int64_t end = std::min(c + radius + 1, sizes.channels);
+        for (std::int64_t k = std::max<std::int64_t>(c - radius, 0); k < end; ++k) {
+          sum += real(first + k) * real(first + k);
+        }
+        const double steps = std::trunc(real(first + c) / std::pow(bias + alpha * sum, beta) / to.scale);
+        const double q = std::clamp(steps + static_cast<double>(to.zero), 0.0, static_cast<double>(to.high));
+        kernels::store(call.results[0], out_type, first + c, static_cast<std::int64_t>(q));
+      }
+    }
+  };
+  return kernel;
+}
+
 }  // namespace
 
 const OpDef& lrn() {
@@ -77,6 +112,7 @@ const OpDef& lrn() {
                       {"bias", 1.0F, false, "added to the sum"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.layout = Layout::kSpatial;
     def.lowering = {"Lrn",
                     {{"alpha", "alpha", ParamKind::kF32},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "kernels/fixed/conv_requant.h"
@@ -33,6 +34,7 @@ bool padded(const Attributes& attributes) {
 enum class MeanForm : std::uint8_t {
   kRounded,      ///< the correctly rounded mean; with several encodings rounded twice
   kReciprocal,   ///< times the reciprocal of the number of cells in 15 significant bits
+  kTiled,        ///< the same, rounded half up to 15 fractional bits and then to the integer
   kFloat,        ///< in single precision
   kConvolution,  ///< as a convolution whose weights are all alike
 };
@@ -46,6 +48,23 @@ struct MeanPlan {
 bool overhangs(const Window& w, const Attributes& attributes) {
   const auto& pad = attributes.integers("pad_amount");
   return w.row_of(w.out_h - 1, w.kernel_h) > w.in_h + pad[1] || w.column_of(w.out_w - 1, w.kernel_w) > w.in_w + pad[3];
+}
+
+/// True for the geometries with uncounted padding and an odd square window whose means are rounded half up, in 8 bits.
+bool rounded_edges(const Window& w, const Attributes& attributes) {
+  if (w.kernel_h != w.kernel_w || w.stride_h != w.stride_w || w.kernel_h > 5 || w.stride_h > 2) return false;
+  if (w.kernel_h == 3 && w.stride_h == 2) return true;
+  const auto& pad = attributes.integers("pad_amount");
+  return std::all_of(pad.begin(), pad.end(), [&](std::int64_t side) { return side == w.kernel_h / 2; });
+}
+
+/// The form of one mean over everything, or of means over windows side by side, in 8 bits.
+MeanForm narrow_tile_form(const Window& w, bool single, bool has_padding, bool same_scale) {
+  const bool two = w.kernel_h == 2 && w.kernel_w == 2;
+  if (!same_scale) return MeanForm::kRounded;
+  if (single) return MeanForm::kReciprocal;
+  if (has_padding) return two ? MeanForm::kRounded : MeanForm::kFloat;
+  return MeanForm::kTiled;
 }
 
 /// Errors: no-fixed-rule where the chip computes something else than a mean.
@@ -65,7 +84,8 @@ Result<MeanPlan> plan_of(const Window& w, const Attributes& attributes, bool wid
   if (tiled && has_padding && count_padding) {
     return fail(Code::kNoFixedRule, "the chip answers zeros for a tiled mean that counts its padding");
   }
-  if (square && tiled && !single && even && w.kernel_h > 2 && !has_padding && same_scale) {
+  const bool halves = w.kernel_h % 2 == 0 && w.kernel_w % 2 == 0 && w.kernel_h > 2 && w.kernel_w > 2;
+  if (tiled && !single && halves && !has_padding && same_scale) {
     plan.chained = true;
     if (w.in_h % w.kernel_h != 0 || w.in_w % w.kernel_w != 0) {
       return fail(Code::kNoFixedRule, "a tiled mean with rows or columns left over crashes the vendor's runtime");
@@ -75,13 +95,20 @@ Result<MeanPlan> plan_of(const Window& w, const Attributes& attributes, bool wid
   if (square && stride_one && !strip && !even && w.kernel_h > 1 && full) {
     plan.form = MeanForm::kConvolution;
   } else if (single || tiled) {
-    plan.form = wide ? MeanForm::kReciprocal : MeanForm::kRounded;
+    plan.form = wide ? MeanForm::kReciprocal : narrow_tile_form(w, single, has_padding, same_scale);
   } else if (even) {
     plan.form = MeanForm::kFloat;
+  } else if (!wide && same_scale && !full) {
+    plan.form = rounded_edges(w, attributes) ? MeanForm::kRounded : MeanForm::kFloat;
   } else if (wide) {
     plan.form = square && full && w.stride_h == w.stride_w && !stride_one ? MeanForm::kReciprocal : MeanForm::kFloat;
   }
   return plan;
+}
+
+/// x / 2^bits, half up; from negative numbers of bits a shift to the left.
+std::int64_t round_shift(std::int64_t x, int bits) {
+  return kernels::shift(bits > 0 ? x + (std::int64_t{1} << (bits - 1)) : x, bits);
 }
 
 /// Mean of stored values. `sum` is taken over centred values.
@@ -93,12 +120,16 @@ class Mean {
     const double ratio = from_.scale / to_.scale;
     std::int64_t q = 0;
     if (form_ == MeanForm::kFloat) {
-      const float mean = real_sum * (1.0F / static_cast<float>(cells));
+      const float mean = real_sum / static_cast<float>(cells);
       const float stored = mean * (1.0F / static_cast<float>(to_.scale)) + static_cast<float>(to_.zero);
       q = static_cast<std::int64_t>(std::rint(stored)) - to_.zero;
     } else if (form_ == MeanForm::kReciprocal) {
       const kernels::Mantissa m = kernels::mantissa(ratio / static_cast<double>(cells), 15);
       q = kernels::shift(sum * m.value + kernels::shift(1, 1 - m.shift), m.shift);
+    } else if (form_ == MeanForm::kTiled) {
+      constexpr int kFraction = 15;
+      const kernels::Mantissa m = kernels::mantissa(1.0 / static_cast<double>(cells), 15);
+      q = round_shift(round_shift(sum * m.value, m.shift - kFraction), kFraction);
     } else if (from_.scale == to_.scale) {
       // Half up: floor((2 sum + n) / 2n).
       const std::int64_t numerator = 2 * sum + cells;
@@ -119,12 +150,15 @@ class Mean {
   MeanForm form_;
 };
 
-/// The chain of pools that the chip runs for an even kernel equal to its stride: k/2 first, then 2.
-std::vector<std::int64_t> chain_of(std::int64_t kernel) {
-  std::vector<std::int64_t> chain;
-  while (kernel % 2 == 0 && kernel > 2) {
-    chain.insert(chain.begin(), 2);
-    kernel /= 2;
+/// Height and width of a window.
+using Size = std::pair<std::int64_t, std::int64_t>;
+
+/// The chain of pools that the chip runs for an even kernel equal to its stride: half of it first, then 2x2.
+std::vector<Size> chain_of(Size kernel) {
+  std::vector<Size> chain;
+  while (kernel.first % 2 == 0 && kernel.second % 2 == 0 && kernel.first > 2 && kernel.second > 2) {
+    chain.insert(chain.begin(), {2, 2});
+    kernel = {kernel.first / 2, kernel.second / 2};
   }
   chain.insert(chain.begin(), kernel);
   return chain;
@@ -222,7 +256,8 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
                          return mean(sum - cells * from.zero, 0, count_padding ? area : cells);
                        });
   }
-  const std::vector<std::int64_t> chain = plan.chained ? chain_of(window.kernel_h) : std::vector<std::int64_t>{0};
+  const Size size{window.kernel_h, window.kernel_w};
+  const std::vector<Size> chain = plan.chained ? chain_of(size) : std::vector<Size>{size};
   Kernel kernel;
   // Two buffers of stored values for the stages of a chain. A padded window may have more outputs than inputs.
   const std::int64_t in_count = window.n * window.in_h * window.in_w * window.channels;
@@ -235,11 +270,12 @@ Result<Kernel> fixed_kernel(const KernelRequest& request) {
     for (std::int64_t i = 0; i < in_count; ++i) stage_in[i] = kernels::load(call.operands[0], in_dtype, i);
     Window stage = window;
     Grid grid = from;
-    for (const std::int64_t kernel_size : chain) {
+    for (const auto& [kernel_h, kernel_w] : chain) {
       if (plan.chained) {
-        stage.kernel_h = stage.kernel_w = stage.stride_h = stage.stride_w = kernel_size;
-        stage.out_h = stage.in_h / kernel_size;
-        stage.out_w = stage.in_w / kernel_size;
+        stage.kernel_h = stage.stride_h = kernel_h;
+        stage.kernel_w = stage.stride_w = kernel_w;
+        stage.out_h = stage.in_h / kernel_h;
+        stage.out_w = stage.in_w / kernel_w;
       }
       const std::int64_t area = stage.kernel_h * stage.kernel_w;
       const Mean mean(grid, to, plan.form);

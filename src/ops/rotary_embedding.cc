@@ -5,7 +5,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
+#include "kernels/fixed/elementwise.h"
 #include "ops/normalise.h"
 #include "ops/registry.h"
 
@@ -20,6 +23,13 @@ struct Form {
   std::int64_t half = 1;             ///< pairs that are turned
   std::int64_t angles_of_batch = 0;  ///< elements from one batch's cos to the next's; 0 = all the same
   bool interleaved = false;
+
+  /// Where a row's angles and the elements of its pairs stand.
+  [[nodiscard]] std::int64_t angle_of(std::int64_t row) const {
+    return row / (heads * positions) * angles_of_batch + row % positions * half;
+  }
+  [[nodiscard]] std::int64_t first_of(std::int64_t pair) const { return interleaved ? 2 * pair : pair; }
+  [[nodiscard]] std::int64_t second_of(std::int64_t pair) const { return interleaved ? 2 * pair + 1 : half + pair; }
 };
 
 Result<Form> form_of(const NodeView& node) {
@@ -64,13 +74,12 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
     for (std::int64_t row = 0; row < form.batch * form.heads * form.positions; ++row) {
       const float* in = call.in<float>(0) + row * form.size;
       float* out = call.out<float>(0) + row * form.size;
-      const std::int64_t angle =
-          row / (form.heads * form.positions) * form.angles_of_batch + row % form.positions * form.half;
+      const std::int64_t angle = form.angle_of(row);
       const float* cos = call.in<float>(1) + angle;
       const float* sin = call.in<float>(2) + angle;
       for (std::int64_t i = 0; i < form.half; ++i) {
-        const std::int64_t first = form.interleaved ? 2 * i : i;
-        const std::int64_t second = form.interleaved ? first + 1 : form.half + i;
+        const std::int64_t first = form.first_of(i);
+        const std::int64_t second = form.second_of(i);
         const auto a = static_cast<double>(in[first]);
         const auto b = static_cast<double>(in[second]);
         const auto c = static_cast<double>(cos[i]);
@@ -84,7 +93,56 @@ Result<Kernel> float_kernel(const KernelRequest& request) {
   return kernel;
 }
 
+/// Real numbers, one rounding at the end, halves to even; what is not turned is converted.
+Result<Kernel> fixed_kernel(const KernelRequest& request) {
+  const NodeView& node = request.node;
+  HTPIPE_TRY(const Form form, form_of(node));
+  std::vector<kernels::Grid> grids;
+  const TensorType& result = *request.results[0];
+  for (const TensorType* type : {node.operands[0], node.operands[1], node.operands[2], &result}) {
+    HTPIPE_TRY(const kernels::Grid grid, kernels::Grid::of(*type));
+    if (grid.wide() != (size_of(result.dtype) == 2))
+      return fail(Code::kNoFixedRule, "RotaryEmbedding of values of 8 and 16 bits");
+    grids.push_back(grid);
+  }
+  std::vector<DType> types = {node.type(0).dtype, node.type(1).dtype, node.type(2).dtype, result.dtype};
+  Kernel kernel;
+  kernel.run = [form, grids, types, copy = kernels::convert(grids[0], grids[3])](const KernelCall& call) {
+    const kernels::Grid& to = grids[3];
+    const auto real = [&](std::size_t operand, std::int64_t at) {
+      const std::int64_t stored = kernels::load(call.operands[operand], types[operand], at);
+      return static_cast<double>(stored - grids[operand].zero) * grids[operand].scale;
+    };
+    const auto put = [&](std::int64_t at, double value) {
+      const double q = std::rint(value / to.scale + static_cast<double>(to.zero));
+      const double high = static_cast<double>(to.high);
+      kernels::store(call.results[0], types[3], at, static_cast<std::int64_t>(std::clamp(q, 0.0, high)));
+    };
+    for (std::int64_t row = 0; row < form.batch * form.heads * form.positions; ++row) {
+      const std::int64_t start = row * form.size;
+      const std::int64_t angle = form.angle_of(row);
+      for (std::int64_t i = 0; i < form.half; ++i) {
+        const std::int64_t first = start + form.first_of(i);
+        const std::int64_t second = start + form.second_of(i);
+        const double a = real(0, first);
+        const double b = real(0, second);
+        const double c = real(1, angle + i);
+        const double s = real(2, angle + i);
+        put(first, c * a - s * b);
+        put(second, s * a + c * b);
+      }
+      for (std::int64_t i = start + 2 * form.half; i < start + form.size; ++i) {
+        kernels::store(call.results[0], types[3], i, copy(kernels::load(call.operands[0], types[0], i)));
+      }
+    }
+  };
+  return kernel;
+}
+
 Status check_lowering(const NodeView& node) {
+  if (node.attributes.integer("rotary_embedding_dim") == 0) {
+    return fail(Code::kUnsupportedForm, "the chip turns nothing right with rotary_embedding_dim 0; name the number");
+  }
   if (node.type(1).shape.size() == 3) return {};
   return fail(Code::kUnsupportedForm, "QNN's RotaryEmbedding takes cos and sin as [batch, positions, dim / 2] only");
 }
@@ -101,6 +159,7 @@ const OpDef& rotary_embedding() {
                       {"rotary_embedding_dim", std::int64_t{0}, false, "elements that are turned; 0 = all"}};
     def.infer = infer;
     def.float_kernel = float_kernel;
+    def.fixed_kernel = fixed_kernel;
     def.lowering = {"RotaryEmbedding",
                     {{"interleaved", "interleaved", ParamKind::kBool},
                      {"rotary_embedding_dim", "rotary_embedding_dim", ParamKind::kU32}},

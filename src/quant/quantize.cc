@@ -291,7 +291,11 @@ class Quantizer {
     }
     if (node.is("Concat") && precision != Precision::kFp16) HTPIPE_CHECK_OK(convert_for_concat(node, operands));
     HTPIPE_CHECK_OK(add_parameters(node, precision, operands));
-    HTPIPE_TRY(Node * made, graph_.add_node(node.op->name, node.name(), node.attributes, operands, node.source));
+    Attributes attributes = node.attributes;
+    if (node.op->attribute("to") != nullptr && is_float(node.result()->type.dtype)) {
+      attributes.set("to", std::string(htpipe::name_of(storage(precision))));
+    }
+    HTPIPE_TRY(Node * made, graph_.add_node(node.op->name, node.name(), attributes, operands, node.source));
     for (std::size_t i = 0; i < node.results.size(); ++i) {
       const Value* result = node.results[i];
       if (!is_float(result->type.dtype)) {

@@ -241,7 +241,8 @@ Result<Values> rotary_embedding(Call& call) {
     HTPIPE_TRY(sine, call.add("Gather", {{"axis", std::int64_t{0}}}, {sine, positions}, "sine"));
   }
   HTPIPE_TRY(input, split_heads(call, input, heads, "heads"));
-  const Attributes attributes = {{"interleaved", interleaved != 0}, {"rotary_embedding_dim", size}};
+  const Attributes attributes = {{"interleaved", interleaved != 0},
+                                 {"rotary_embedding_dim", size == 0 ? input->type.shape.back() : size}};
   HTPIPE_TRY(Value * turned, call.add("RotaryEmbedding", attributes, {input, cosine, sine}, joined ? "turned" : ""));
   return one(joined ? join_heads(call, turned) : Result<Value*>(turned));
 }

@@ -20,5 +20,8 @@ struct Normalised {
 
 /// Quotient of two 8-bit or two 16-bit values. By zero: the highest value, from negative numbers the lowest.
 [[nodiscard]] Binary divide(const Grid& a, const Grid& b, const Grid& out);
+/// The next lower whole number of the quotient. The chip floors a quotient of 15 bits: one that close to a whole number
+/// can come out on the other side of it.
+[[nodiscard]] Binary floor_divide(const Grid& a, const Grid& b, const Grid& out);
 
 }  // namespace htpipe::kernels

@@ -37,6 +37,37 @@ std::int64_t exponential(std::int64_t distance) {
   return value >> (octaves - 1);
 }
 
+/// 2^(f - 1) with 15 fractional bits for a quarter of f in 2^-14: (c2 f + c1) f + c0, cut to integers after each product.
+struct Parabola {
+  std::int64_t c2;  ///< in 2^-20
+  std::int64_t c1;  ///< in 2^-25
+  std::int64_t c0;  ///< in 2^-11 units of the value, with the half for rounding
+};
+constexpr std::array<Parabola, 4> kPowers = {{{275214, 23195446, 33555083},
+                                              {327615, 22339436, 33664613},
+                                              {389566, 20333417, 34171467},
+                                              {462721, 16797453, 35506747}}};
+
+/// 2^-distance with 15 fractional bits as 8-bit layers compute it; `distance` in 2^-14 octaves.
+std::int64_t narrow_exponential(std::int64_t distance) {
+  const std::int64_t octaves = distance >> 14;
+  const std::int64_t back = distance & 16383;
+  if (octaves > 15) return 0;
+  if (back == 0) return kOne >> octaves;
+  const std::int64_t f = 16384 - back;
+  const Parabola& p = kPowers[static_cast<std::size_t>(f >> 12)];
+  const std::int64_t slope = (f * p.c2 + (p.c1 << 9)) >> 20;
+  return ((f * slope + (p.c0 << 3)) >> 14) >> octaves;
+}
+
+/// About 2^(2 bits) / divisor, where `bits` is one less than the bits of the divisor: Newton's iteration in integers,
+/// from 2^(bits - 1) to its fixed point.
+std::int64_t newton_reciprocal(std::int64_t divisor, int bits) {
+  std::int64_t r = std::int64_t{1} << (bits - 1);
+  for (int i = 0; i < 6; ++i) r = (r * ((std::int64_t{2} << bits) - ((r * divisor) >> bits))) >> bits;
+  return r;
+}
+
 /// A row of two is a logistic function of the difference, from another polynomial.
 double pair_exponential(double octaves) {
   const double whole = std::ceil(octaves);
@@ -60,26 +91,47 @@ Result<FixedSoftmax> FixedSoftmax::make(const Grid& from, const Grid& to, double
   const double octaves = std::min(from.scale * beta * std::numbers::log2e, 64.0);
   softmax.factor_ = static_cast<std::int64_t>(std::floor(std::ldexp(octaves, kOctaveBits)));
   if (from.wide()) return softmax;
-  // Short rows and large steps are computed with real numbers, the others with a factor of 8 significant bits and a
-  // scale of the result in whole units of 2^-16.
-  const double units = to.scale * 65536;
-  const bool exact = length == 2 || (length <= 16 && units >= 128);
-  if (!exact && units < 1) return fail(Code::kNoFixedRule, "a Softmax whose result has steps below 2^-16");
-  softmax.step_ = exact ? to.scale : std::floor(units) / 65536;
-  const int exponent = 7 - floor_log2(octaves);
-  const auto factor = static_cast<std::int64_t>(std::floor(std::ldexp(octaves, exponent)));
-  for (std::int64_t q = 0; q <= from.high; ++q) {
-    const double real = std::exp(-static_cast<double>(q) * from.scale * beta);
-    const std::int64_t distance = shift(q * factor, exponent - kOctaveBits);
-    softmax.exponentials_.push_back(exact ? real : static_cast<double>(exponential(distance)));
+  // Short rows with large steps are computed with real numbers, the others in integers: with a factor of 8 significant
+  // bits, none of them below 2^-14, and a scale of the result in whole units of 2^-16.
+  softmax.units_ = static_cast<std::int64_t>(std::min(to.scale * 65536, 65536.0));
+  if (length == 2) {
+    softmax.fill_pairs(from.scale * beta);
+    return softmax;
   }
+  softmax.exact_ = length <= 16 && softmax.units_ >= 128;
+  if (!softmax.exact_ && softmax.units_ < 1)
+    return fail(Code::kNoFixedRule, "a Softmax whose result has steps below 2^-16");
+  if (softmax.exact_) {
+    for (std::int64_t q = 0; q <= from.high; ++q)
+      softmax.reals_.push_back(std::exp(-static_cast<double>(q) * from.scale * beta));
+    return softmax;
+  }
+  const int exponent = std::min(7 - floor_log2(octaves), 14);
+  const auto factor = static_cast<std::int64_t>(std::floor(std::ldexp(octaves, exponent)));
+  for (std::int64_t q = 0; q <= from.high; ++q)
+    softmax.exponentials_.push_back(narrow_exponential(shift(q * factor, exponent - 14)));
   return softmax;
+}
+
+/// A row of two is a logistic function of the difference in steps of 1/256 up to 255/256, converted then.
+void FixedSoftmax::fill_pairs(double step) {
+  const Unary rescale = convert(Grid{.scale = 1.0 / 256}, to_);
+  for (int difference = -255; difference <= 255; ++difference) {
+    const auto share = static_cast<std::int64_t>(std::floor(255 / (1 + std::exp(-difference * step)) + 0.5));
+    pairs_.push_back({rescale(255 - share), rescale(share)});
+  }
 }
 
 void FixedSoftmax::run(std::int64_t* stored) const {
   if (length_ == 0) return;
+  if (!pairs_.empty()) {
+    const auto& [first, second] = pairs_[static_cast<std::size_t>(stored[1] - stored[0] + 255)];
+    stored[0] = first;
+    stored[1] = second;
+    return;
+  }
   const std::int64_t largest = *std::max_element(stored, stored + length_);
-  if (!to_.wide()) return run_narrow(stored, largest);
+  if (!to_.wide()) return exact_ ? run_real(stored, largest) : run_narrow(stored, largest);
   if (length_ == 2) return run_pair(stored, largest);
   run_wide(stored, largest);
 }
@@ -120,13 +172,34 @@ void FixedSoftmax::run_pair(std::int64_t* stored, std::int64_t largest) const {
   stored[1] = clamped(std::floor((1 - share) / to_.scale + 0.5) + static_cast<double>(to_.zero), to_.high);
 }
 
-/// The zero point of an 8-bit result is ignored.
+/// The zero point of an 8-bit result is ignored here and in run_real.
 void FixedSoftmax::run_narrow(std::int64_t* stored, std::int64_t largest) const {
-  double sum = 0;
-  for (std::int64_t i = 0; i < length_; ++i) sum += exponentials_[static_cast<std::size_t>(largest - stored[i])];
+  std::int64_t sum = 0;
   for (std::int64_t i = 0; i < length_; ++i) {
-    const double share = exponentials_[static_cast<std::size_t>(largest - stored[i])] / sum;
-    stored[i] = clamped(std::floor(share / step_ + 0.5), to_.high);
+    stored[i] = exponentials_[static_cast<std::size_t>(largest - stored[i])];
+    sum += stored[i];
+  }
+  const std::int64_t divisor = (sum * units_) >> 8;  // the sum in steps of the result, 2^-23
+  const int bits = floor_log2(static_cast<double>(divisor));
+  if (bits >= 24) {  // no share reaches half a step
+    std::fill(stored, stored + length_, std::int64_t{0});
+    return;
+  }
+  const std::int64_t reciprocal = newton_reciprocal(divisor, bits);
+  const int drop = bits - 8;
+  const std::int64_t half = drop > 0 ? std::int64_t{1} << (drop - 1) : 0;
+  for (std::int64_t i = 0; i < length_; ++i) {
+    const std::int64_t share = (stored[i] * reciprocal) >> bits;
+    stored[i] = std::min(shift(share + half, drop), to_.high);
+  }
+}
+
+void FixedSoftmax::run_real(std::int64_t* stored, std::int64_t largest) const {
+  double sum = 0;
+  for (std::int64_t i = 0; i < length_; ++i) sum += reals_[static_cast<std::size_t>(largest - stored[i])];
+  for (std::int64_t i = 0; i < length_; ++i) {
+    const double share = reals_[static_cast<std::size_t>(largest - stored[i])] / sum;
+    stored[i] = clamped(std::floor(share / to_.scale + 0.5), to_.high);
   }
 }
 
