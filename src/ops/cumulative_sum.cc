@@ -88,13 +88,23 @@ Kernel fixed_kernel_of(const AxisSplit& split, bool exclusive, bool reverse, con
   return kernel;
 }
 
-/// Errors: unsupported-form where the chip's answer is no sum: its blocks of eight rows or columns of 8 bits do not carry
-/// over, and count zero points wrongly.
+/// Errors: unsupported-form where the chip's answer is no sum (in 8 bits along the height and the width its blocks of eight
+/// do not carry over, and count zero points wrongly), and for float16 that is exclusive or reverse: the validator takes it,
+/// the graph is not finalized (v75, axes 1 and last, ranks 3 and 4).
 Status check_lowering(const NodeView& node) {
   const TensorType& in = node.type(0);
+  if (in.dtype == DType::kF16) {
+    for (const char* name : {"exclusive", "reverse"}) {
+      if (node.attributes.flag(name)) {
+        return fail(Code::kUnsupportedForm, fmt::format("the HTP's float16 CumulativeSum has no {}", name));
+      }
+    }
+    return {};
+  }
+  if (in.dtype != DType::kU8 && in.dtype != DType::kI8) return {};
   HTPIPE_TRY(const std::size_t axis, axis_of(node, "axis", in.shape.size()));
   const std::size_t from_end = in.shape.size() - 1 - axis;
-  if (!in.encoding || size_of(in.dtype) != 1 || from_end == 0 || from_end > 2) return {};
+  if (from_end == 0 || from_end > 2) return {};
   return fail(Code::kUnsupportedForm, "the chip sums 8 bits wrongly along the height and the width");
 }
 

@@ -71,6 +71,31 @@ TEST(Judge, WhatQnnCannotExpressIsUnsupported) {
   EXPECT_THAT(resize(", scales=[0.55f,0.5f]").reason, testing::HasSubstr("scales 8 to 4 by 0.5"));
 }
 
+TEST(Judge, AFormIsJudgedInTheTypeThatFloatsGet) {
+  const auto sum = [](const char* more, Precision precision, int axis = 2) {
+    return judge_text(
+        "graph @g(%x: f32[3,5,4]) -> (%y) {\n  %y = CumulativeSum(%x) {axis=" + std::to_string(axis) + more + "}\n}\n",
+        "snapdragon-8-gen-3", precision);
+  };
+  EXPECT_EQ(sum("", Precision::kFp16).support, Support::kNative);
+  EXPECT_THAT(sum(", exclusive=true", Precision::kFp16).reason, testing::HasSubstr("no exclusive"));
+  EXPECT_THAT(sum(", reverse=true", Precision::kFp16).reason, testing::HasSubstr("no reverse"));
+  EXPECT_EQ(sum(", exclusive=true, reverse=true", Precision::kInt8).support, Support::kNative);
+  EXPECT_EQ(sum(", exclusive=true, reverse=true", Precision::kInt16, 1).support, Support::kNative);
+  EXPECT_THAT(sum("", Precision::kInt8, 1).reason, testing::HasSubstr("8 bits wrongly"));
+
+  const auto cubic = [](const char* sizes, const char* transformation, Precision precision) {
+    return judge_text(
+        "graph @g(%x: f32[1,6,8,4]) -> (%y) {\n  %y = Resize(%x) {data_layout=\"nhwc\", sizes=" + std::string(sizes) +
+            ", interpolation_mode=\"cubic\", transformation_mode=\"" + transformation + "\"}\n}\n",
+        "snapdragon-8-gen-3", precision);
+  };
+  EXPECT_THAT(cubic("[12,16]", "align_corners", Precision::kInt16).reason, testing::HasSubstr("garbage"));
+  EXPECT_EQ(cubic("[12,16]", "align_corners", Precision::kInt8).support, Support::kNative);
+  EXPECT_EQ(cubic("[12,15]", "align_corners", Precision::kInt16).support, Support::kNative);
+  EXPECT_EQ(cubic("[12,16]", "half_pixel", Precision::kInt16).support, Support::kNative);
+}
+
 TEST(Judge, DilatedPoolingIsRefused) {
   const NodeVerdict verdict = judge_text(
       "graph @g(%x: f32[1,8,8,4]) -> (%y) {\n"

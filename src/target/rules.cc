@@ -64,6 +64,19 @@ std::optional<Precision> precision_of(const TensorType& type, Precision wanted) 
   }
 }
 
+/// The type that float data get in a precision.
+DType dtype_of(Precision precision) {
+  switch (precision) {
+    case Precision::kInt8:
+      return DType::kU8;
+    case Precision::kInt16:
+      return DType::kU16;
+    case Precision::kFp16:
+      return DType::kF16;
+  }
+  return DType::kF32;
+}
+
 /// Role of operand `index`; a variadic operand stands for all behind it.
 Role role_of(const Node& node, std::size_t index) {
   const auto& operands = node.op->operands;
@@ -107,7 +120,16 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
   if (rule == nullptr) return reason;
   if (node.op->lowering.check) {
     const NodeTypes types(node);
-    const Status expressible = node.op->lowering.check(types.view());
+    const NodeView stored = types.view();
+    std::vector<const TensorType*> operands(stored.operands.begin(), stored.operands.end());
+    TensorType first;  // as it will be stored: what the chip cannot do may hang on it
+    if (stored.has(0) && stored.type(0).dtype == DType::kF32) {
+      first = stored.type(0);
+      first.dtype = dtype_of(precision);
+      operands[0] = &first;
+    }
+    const NodeView view{stored.attributes, operands, stored.constants};
+    const Status expressible = node.op->lowering.check(view);
     if (!expressible) return expressible.error().message;
   }
   for (std::size_t i = 0; i < node.operands.size(); ++i) {

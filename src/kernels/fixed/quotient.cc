@@ -67,12 +67,13 @@ Quotient::Quotient(const Grid& a, const Grid& b, double result_scale)
 Quotient::Value Quotient::of(std::int64_t x, std::int64_t y) const {
   const std::int64_t dividend = x - zero_a_;
   const std::int64_t divisor = y - zero_b_;
+  if (divisor == 0) return {0, 0, dividend < 0, false, true};
   const Normalised above = Normalised::of(std::abs(dividend));
   const Normalised below = Normalised::of(std::abs(divisor));
   const std::int64_t scaled = (above.mantissa * factor_.value + 16384) >> 15;
   // The reciprocal has 28 fractional bits, 15 of the factor are gone already.
   return {scaled * reciprocal(below.mantissa), std::max(28 - 15 + factor_.shift + below.exponent - above.exponent, -30),
-          dividend < 0, divisor < 0, divisor == 0};
+          dividend < 0, divisor < 0, false};
 }
 
 Binary divide(const Grid& a, const Grid& b, const Grid& out) {
