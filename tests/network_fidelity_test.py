@@ -64,8 +64,8 @@ def test_plain_networks_give_the_same_integers(chip: str, folder: Path) -> None:
 @pytest.mark.parametrize("one", [replace(network("minilm"), evaluate=1), replace(SMALL_VIT, evaluate=1)],
                          ids=lambda one: one.name)  # fmt: skip
 def test_transformers_are_close(one: Network, folder: Path) -> None:
-    # In 16 bits the compiler computes the products of a Split's parts (query, key and value of one projection) otherwise
-    # where nothing else sees them: the output moves by some steps when they are shown.
+    # In 16 bits the compiler computes the products of a Split's parts (query, key and value of one projection)
+    # otherwise where nothing else sees them: the output moves by some steps when they are shown.
     answer = answer_of(one, "v73", "int16", folder, exposed_equal=False)
     for output in answer["outputs"]:
         assert output["cosine"] >= 0.999, output
