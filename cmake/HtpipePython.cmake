@@ -34,7 +34,7 @@ find_package(nanobind CONFIG REQUIRED)
 nanobind_add_module(htpipe_python NB_STATIC NOMINSIZE NOSTRIP NB_SUPPRESS_WARNINGS python/core.cc)
 set(package "${CMAKE_BINARY_DIR}/python/htpipe")
 set_target_properties(htpipe_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY "${package}")
-target_link_libraries(htpipe_python PRIVATE htpipe_import htpipe_passes htpipe_exec htpipe_target)
+target_link_libraries(htpipe_python PRIVATE htpipe_check htpipe_import htpipe_passes htpipe_exec htpipe_target)
 target_compile_options(htpipe_python PRIVATE ${HTPIPE_WARNINGS} $<$<CONFIG:Dev>:-O1>)
 # Other extensions of the same process have libraries of the same names.
 target_link_options(htpipe_python PRIVATE -Wl,--exclude-libs,ALL)

@@ -6,7 +6,7 @@ endif()
 
 add_executable(htpipe_tests ${test_sources})
 target_link_libraries(
-  htpipe_tests PRIVATE htpipe_pipeline htpipe_check htpipe_import htpipe_quant htpipe_qnn htpipe_accuracy htpipe_report htpipe_libzip
+  htpipe_tests PRIVATE htpipe_pipeline htpipe_import htpipe_quant htpipe_qnn htpipe_accuracy htpipe_report htpipe_libzip
                        GTest::gtest GTest::gmock GTest::gtest_main)
 target_compile_definitions(htpipe_tests PRIVATE HTPIPE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                                 HTPIPE_BINARY_DIR="${CMAKE_BINARY_DIR}")

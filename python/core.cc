@@ -21,12 +21,12 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/version.h"
+#include "check/findings.h"
 #include "exec/program.h"
 #include "import/import_model.h"
 #include "ir/text.h"
 #include "ops/registry.h"
 #include "passes/driver.h"
-#include "target/coverage.h"
 #include "target/target.h"
 
 namespace nb = nanobind;
@@ -228,7 +228,8 @@ class Model {
       if (!wanted) return fail(Code::kUsage, fmt::format("no precision \"{}\"", precision));
       HTPIPE_TRY(const std::vector<Target> targets, load_targets(folder));
       HTPIPE_TRY(const Target found, find_target(target, targets));
-      return to_text(to_json(cover(*graph_, *optimised.graph_, found, *wanted)));
+      HTPIPE_TRY(const Coverage coverage, check::coverage_of(*graph_, *optimised.graph_, found, *wanted));
+      return to_text(to_json(coverage));
     });
   }
 

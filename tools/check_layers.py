@@ -25,9 +25,9 @@ ROOMS: dict[str, list[str]] = {
     "quant": ["exec", "passes"],
     "accuracy": ["exec"],
     "check": ["export", "qnn", "quant"],
-    "pipeline": ["import", "export", "passes", "exec", "quant", "qnn", "accuracy", "target"],
+    "pipeline": ["import", "export", "passes", "exec", "quant", "qnn", "accuracy", "target", "check"],
     "report": ["pipeline"],
-    "cli": ["pipeline", "report", "check"],
+    "cli": ["pipeline", "report"],
 }
 
 WARN_LINES = 400

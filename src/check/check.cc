@@ -62,21 +62,11 @@ Fate fate_of(Support support) {
   return Fate::kFallback;
 }
 
-/// What the findings say of a node of the optimised graph.
-NodeVerdict judged(const Node& node, const Findings& findings) {
-  NodeVerdict verdict{node.name(), std::string(node.op->name), node.layer(), Support::kNative, {}, {}};
-  const auto at = findings.refused.find(node.name());
-  if (at == findings.refused.end()) return verdict;
-  verdict.support = Support::kUnsupported;
-  verdict.reason = at->second.reason();
-  return verdict;
-}
-
-void add_nodes(const Model& model, const Findings& findings, const Partition& partition, CheckReport& report) {
-  const auto verdicts =
-      cover(model.imported, model.optimised, [&](const Node& node) { return judged(node, findings); });
+void add_nodes(const Model& model, const Target& target, const Findings& findings, const Partition& partition,
+               CheckReport& report) {
+  const Coverage coverage = cover(model.imported, model.optimised, target, report.precision, judge_by(findings));
   auto node = model.imported.nodes().begin();
-  for (const NodeVerdict& verdict : verdicts) {
+  for (const NodeVerdict& verdict : coverage.nodes) {
     NodeReport row;
     row.node = verdict.node;
     row.op = verdict.op;
@@ -119,8 +109,8 @@ Result<CheckReport> check_model(const Model& model, const Target& target, const 
   report.warnings = model.warnings;
   if (!findings.note.empty()) report.warnings.push_back(findings.note);
   if (options.vendor != nullptr && findings.note.empty()) report.vendor = options.vendor->install().wheel_version;
-  report.feasible = findings.refused.empty();
-  add_nodes(model, findings, parts, report);
+  report.feasible = findings.feasible();
+  add_nodes(model, target, findings, parts, report);
   report.parts = std::move(parts.parts);
   report.cuts = std::move(parts.cuts);
   const Subject subject{model.imported, model.optimised, findings.assumed, target, options.precision};

@@ -52,14 +52,6 @@ std::string words_of(const qnn::OpVerdict& verdict) {
 
 Status ask(const qnn::Vendor& vendor, const Assumed& assumed, const Graph& optimised, const Target& target,
            Findings& findings) {
-  if (assumed.spec.ops.empty()) {
-    findings.note = "no operator is left for the validator";
-    return {};
-  }
-  if (const Status well_formed = qnn::check(assumed.spec); !well_formed) {
-    findings.note = well_formed.error().summary();
-    return {};
-  }
   HTPIPE_TRY(const auto verdicts, vendor.validate(assumed.spec, target.soc_model));
   const std::vector<const Node*> owners = owners_of(assumed.spec, assumed.graph, optimised);
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
@@ -82,17 +74,40 @@ Result<Findings> find_obstacles(const Graph& optimised, const Target& target, Pr
   HTPIPE_TRY(Assumed assumed, assume(optimised, target, precision));
   Findings findings{Graph(optimised.name()), {}, {}};
   for (auto& [node, reason] : assumed.refused) findings.refused[node].rule = std::move(reason);
-  for (const auto& node : optimised.nodes()) {
-    if (assumed.refused.count(node->name()) != 0) continue;
-    // Its types are those of the chip, where it has any.
-    const Value* twin = assumed.graph.find_value(node->name());
-    const Node& judged = twin != nullptr && twin->producer != nullptr ? *twin->producer : *node;
-    NodeVerdict verdict = judge(judged, target, precision);
-    if (verdict.support == Support::kUnsupported) findings.refused[node->name()].rule = std::move(verdict.reason);
+  // The types of the chip decide, which are those of the assumed graph.
+  for (const auto& node : assumed.graph.nodes()) {
+    NodeVerdict verdict = judge(*node, target, precision);
+    if (verdict.support != Support::kUnsupported) continue;
+    const Node* owner = served(*node, optimised);
+    if (owner == nullptr) continue;
+    std::string& rule = findings.refused[owner->name()].rule;
+    if (rule.empty()) rule = std::move(verdict.reason);
   }
-  if (vendor != nullptr) HTPIPE_CHECK_OK(ask(*vendor, assumed, optimised, target, findings));
+  if (assumed.spec.ops.empty()) {
+    findings.note = "no operator is left that the chip could execute";
+  } else if (const Status well_formed = qnn::check(assumed.spec); !well_formed) {
+    findings.note = well_formed.error().summary();
+  } else if (vendor != nullptr) {
+    HTPIPE_CHECK_OK(ask(*vendor, assumed, optimised, target, findings));
+  }
   findings.assumed = std::move(assumed.graph);
   return findings;
+}
+
+Judge judge_by(const Findings& findings) {
+  return [&findings](const Node& node) {
+    NodeVerdict verdict{node.name(), std::string(node.op->name), node.layer(), Support::kNative, {}, {}};
+    const auto at = findings.refused.find(node.name());
+    if (at == findings.refused.end()) return verdict;
+    verdict.support = Support::kUnsupported;
+    verdict.reason = at->second.reason();
+    return verdict;
+  };
+}
+
+Result<Coverage> coverage_of(const Graph& imported, const Graph& optimised, const Target& target, Precision precision) {
+  HTPIPE_TRY(const Findings findings, find_obstacles(optimised, target, precision, nullptr));
+  return cover(imported, optimised, target, precision, judge_by(findings));
 }
 
 }  // namespace htpipe::check

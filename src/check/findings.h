@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "ir/graph.h"
 #include "qnn/vendor.h"
+#include "target/coverage.h"
 #include "target/rules.h"
 #include "target/target.h"
 
@@ -23,12 +24,19 @@ struct Finding {
 struct Findings {
   Graph assumed;                                        ///< see Subject::assumed
   std::map<std::string, Finding, std::less<>> refused;  ///< by node of the optimised graph
-  std::string note;                                     ///< why the validator could not be asked; empty = it was
+  std::string note;  ///< what stands against the graph as a whole; the validator was not asked then
+  [[nodiscard]] bool feasible() const { return refused.empty() && note.empty(); }
 };
 
 /// Judges every node of a channel-last graph. `vendor` may be null. Errors: those of the vendor but a crash of its
 /// validator.
 Result<Findings> find_obstacles(const Graph& optimised, const Target& target, Precision precision,
                                 const qnn::Vendor* vendor);
+
+/// A judge for cover(): by what was found.
+[[nodiscard]] Judge judge_by(const Findings& findings);
+
+/// What becomes of each imported node by our table, with the types that the chip would get. Errors: those of assume.
+Result<Coverage> coverage_of(const Graph& imported, const Graph& optimised, const Target& target, Precision precision);
 
 }  // namespace htpipe::check

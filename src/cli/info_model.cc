@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/io.h"
+#include "check/findings.h"
 #include "cli/import_args.h"
 #include "cli/info.h"
 #include "cli/table.h"
@@ -13,7 +14,6 @@
 #include "import/pt2/import.h"
 #include "ir/text.h"
 #include "passes/driver.h"
-#include "target/coverage.h"
 
 namespace htpipe::cli {
 namespace {
@@ -132,7 +132,8 @@ Status add_coverage(const Graph& graph, const Arguments& arguments, Answer& answ
   HTPIPE_CHECK_OK(run_passes(optimised));
   Json list = Json::array();
   for (const Target& target : targets) {
-    describe_coverage(cover(graph, optimised, target, *precision), answer, list);
+    HTPIPE_TRY(const Coverage coverage, check::coverage_of(graph, optimised, target, *precision));
+    describe_coverage(coverage, answer, list);
   }
   (*answer.json)["coverage"] = std::move(list);
   return {};

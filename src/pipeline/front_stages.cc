@@ -12,6 +12,7 @@
 #include "base/interrupt.h"
 #include "base/io.h"
 #include "base/parallel.h"
+#include "check/findings.h"
 #include "exec/program.h"
 #include "import/import_model.h"
 #include "passes/driver.h"
@@ -21,7 +22,6 @@
 #include "pipeline/reference.h"
 #include "pipeline/vendor_stages.h"
 #include "quant/quantize.h"
-#include "target/coverage.h"
 
 namespace htpipe {
 namespace {
@@ -253,7 +253,7 @@ Result<Json> coverage_of(Session& session, const Target& target) {
   Json report;
   HTPIPE_CHECK_OK(session.stage("coverage", target.id, [&]() -> Result<std::string> {
     const Precision precision = session.config.quantization.activations == 16 ? Precision::kInt16 : Precision::kInt8;
-    const Coverage coverage = cover(session.imported, session.optimised, target, precision);
+    HTPIPE_TRY(const Coverage coverage, check::coverage_of(session.imported, session.optimised, target, precision));
     report = to_json(coverage);
     std::vector<std::string> refused;
     for (const NodeVerdict& node : coverage.nodes) {

@@ -142,19 +142,14 @@ double Coverage::percent() const {
   return total() == 0 ? 100.0 : 100.0 * static_cast<double>(native + rewritten) / static_cast<double>(total());
 }
 
-std::vector<NodeVerdict> cover(const Graph& imported, const Graph& optimised, const Judge& judge) {
-  std::vector<NodeVerdict> verdicts;
-  verdicts.reserve(imported.nodes().size());
-  const NodeIndex index = index_of(optimised);
-  for (const auto& node : imported.nodes()) verdicts.push_back(verdict_for(*node, index, optimised, judge));
-  return verdicts;
-}
-
-Coverage cover(const Graph& imported, const Graph& optimised, const Target& target, Precision precision) {
+Coverage cover(const Graph& imported, const Graph& optimised, const Target& target, Precision precision,
+               const Judge& judge) {
   Coverage coverage;
   coverage.target = target.id;
   coverage.precision = precision;
-  coverage.nodes = cover(imported, optimised, [&](const Node& node) { return judge(node, target, precision); });
+  coverage.nodes.reserve(imported.nodes().size());
+  const NodeIndex index = index_of(optimised);
+  for (const auto& node : imported.nodes()) coverage.nodes.push_back(verdict_for(*node, index, optimised, judge));
   for (const NodeVerdict& node : coverage.nodes) {
     switch (node.support) {
       case Support::kNative:

@@ -32,10 +32,8 @@ using Judge = std::function<NodeVerdict(const Node&)>;
 /// - native when the optimised graph has it with the same operator and attributes,
 /// - rewritten when it changed or became part of another node; the reason says which, as far as names tell,
 /// - unsupported when `judge` says so of it, or of what it became.
-[[nodiscard]] std::vector<NodeVerdict> cover(const Graph& imported, const Graph& optimised, const Judge& judge);
-
-/// The same by the table of `target` for `precision`, counted.
-[[nodiscard]] Coverage cover(const Graph& imported, const Graph& optimised, const Target& target, Precision precision);
+[[nodiscard]] Coverage cover(const Graph& imported, const Graph& optimised, const Target& target, Precision precision,
+                             const Judge& judge);
 [[nodiscard]] Json to_json(const Coverage& coverage);
 
 /// A layer of the user's model: nodes of one module path that follow each other. A module that is called again is

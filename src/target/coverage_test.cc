@@ -45,10 +45,14 @@ Graph optimised(const Graph& graph) {
   return result;
 }
 
+Coverage cover_by_table(const Graph& imported, const Graph& after, const Target& target, Precision precision) {
+  return cover(imported, after, target, precision, [&](const Node& node) { return judge(node, target, precision); });
+}
+
 TEST(Coverage, EveryImportedNodeIsAccountedFor) {
   const Graph imported = example();
   const Graph after = optimised(imported);
-  const Coverage coverage = cover(imported, after, chip("snapdragon-8-gen-3"), Precision::kInt8);
+  const Coverage coverage = cover_by_table(imported, after, chip("snapdragon-8-gen-3"), Precision::kInt8);
   ASSERT_EQ(coverage.nodes.size(), imported.nodes().size());
   EXPECT_EQ(coverage.total(), static_cast<std::int64_t>(imported.nodes().size()));
   EXPECT_EQ(coverage.unsupported, 0);
@@ -65,7 +69,7 @@ TEST(Coverage, EveryImportedNodeIsAccountedFor) {
 TEST(Coverage, AChipWithoutFloat16ExecutesNothingInIt) {
   const Graph imported = example();
   const Graph after = optimised(imported);
-  const Coverage coverage = cover(imported, after, chip("snapdragon-7-gen-3"), Precision::kFp16);
+  const Coverage coverage = cover_by_table(imported, after, chip("snapdragon-7-gen-3"), Precision::kFp16);
   EXPECT_EQ(coverage.native + coverage.rewritten, 0);
   EXPECT_EQ(coverage.percent(), 0.0);
   for (const NodeVerdict& node : coverage.nodes) EXPECT_THAT(node.reason, HasSubstr("no float16")) << node.node;
@@ -76,7 +80,7 @@ TEST(Coverage, OneNodeThatIsNotExecutedIsNamed) {
       "graph @g(%x: f32[1,1,1,2,2,2]) -> (%z) {\n"
       "  %y = Reshape(%x) {shape=[2,4]} : f32[2,4] @ \"flatten\"\n"
       "  %z = ElementWiseNeuron(%y) {operation=\"tanh\"} : f32[2,4] @ \"tanh\"\n}\n");
-  const Coverage coverage = cover(graph, graph, chip("snapdragon-8-gen-3"), Precision::kInt8);
+  const Coverage coverage = cover_by_table(graph, graph, chip("snapdragon-8-gen-3"), Precision::kInt8);
   EXPECT_EQ(coverage.unsupported, 1);
   EXPECT_EQ(coverage.native, 1);
   EXPECT_EQ(coverage.percent(), 50.0);

@@ -43,22 +43,24 @@ const Rule* rule_for(const Node& node, std::string& reason) {
   return nullptr;
 }
 
-/// The type in which a value is computed; nullopt when the HTP has none for it.
-std::optional<Precision> precision_of(const TensorType& type, Precision wanted) {
+/// The column of a value; nullopt when the HTP has no type for it.
+std::optional<Column> column_of(const TensorType& type, Precision wanted) {
   switch (type.dtype) {
     case DType::kF32:
-      return wanted;
+      return static_cast<Column>(wanted);
     case DType::kF16:
-      return Precision::kFp16;
+      return Column::kFp16;
     case DType::kU8:
     case DType::kI8:
-      return Precision::kInt8;
+      return Column::kInt8;
     case DType::kU16:
     case DType::kI16:
-      return Precision::kInt16;
+      return Column::kInt16;
     case DType::kI32:
     case DType::kU32:
-      return type.encoding ? std::nullopt : std::optional(Precision::kInt8);
+      return type.encoding ? std::nullopt : std::optional(Column::kInt32);
+    case DType::kBool:
+      return Column::kBool;
     default:
       return std::nullopt;
   }
@@ -77,41 +79,70 @@ DType dtype_of(Precision precision) {
   return DType::kF32;
 }
 
+bool is_real(Column column) { return column != Column::kInt32 && column != Column::kBool; }
+
+std::string_view name_of(Column column) {
+  if (is_real(column)) return htpipe::name_of(static_cast<Precision>(column));
+  return column == Column::kBool ? "bool" : "int32";
+}
+
+/// QNN has no rank 0: a single number is lowered as a list of one.
+int rank_of(const Value& value) { return std::max(1, static_cast<int>(value.type.shape.size())); }
+
 /// Role of operand `index`; a variadic operand stands for all behind it.
 Role role_of(const Node& node, std::size_t index) {
   const auto& operands = node.op->operands;
   return operands.empty() ? Role::kData : operands[std::min(index, operands.size() - 1)].role;
 }
 
-/// Why a value cannot be an operand or a result; empty when it can.
-std::string refuse_value(const Value& value, const Rule& rule, const Target& target, Precision wanted,
-                         bool check_low_rank) {
-  const auto precision = precision_of(value.type, wanted);
-  if (!precision) return fmt::format("the HTP does not compute with {} (%{})", name_of(value.type.dtype), value.name);
-  if (!supports(target, *precision)) {
-    return fmt::format("{} ({}) has no {}", target.id, target.arch(),
-                       *precision == Precision::kFp16 ? "float16" : "16-bit activations");
-  }
-  const int high = rule.high_rank[static_cast<std::size_t>(*precision)];
-  if (*precision == Precision::kInt16 && target.htp_version < rule.int16_from) {
+/// Whether the chip computes with values of the column at all; the reason when not.
+std::string refuse_type(Column column, const Target& target) {
+  if (!is_real(column) || supports(target, static_cast<Precision>(column))) return {};
+  return fmt::format("{} ({}) has no {}", target.id, target.arch(),
+                     column == Column::kFp16 ? "float16" : "16-bit activations");
+}
+
+/// Whether operand `index` says where, and is not computed with.
+bool is_index(const Node& node, std::size_t index) {
+  return index < node.op->operands.size() && node.op->operands[index].name == "indices";
+}
+
+/// Why a value cannot be an operand; empty when it can.
+std::string refuse_operand(const Value& value, std::size_t index, const Rule& rule, const Target& target,
+                           Precision wanted) {
+  const auto column = column_of(value.type, wanted);
+  if (!column) return fmt::format("the HTP does not compute with {} (%{})", name_of(value.type.dtype), value.name);
+  if (std::string reason = refuse_type(*column, target); !reason.empty()) return reason;
+  if (*column == Column::kInt16 && target.htp_version < rule.int16_from) {
     return fmt::format("{} ({}) has no {} in int16; v{} has", target.id, target.arch(), rule.op, rule.int16_from);
   }
-  if (high == 0) return fmt::format("the HTP has no {} in {}", rule.op, name_of(*precision));
-  const auto rank = static_cast<int>(value.type.shape.size());
-  if (rank > high) return fmt::format("rank {} (%{}); at most {} in {}", rank, value.name, high, name_of(*precision));
-  if (check_low_rank && rank < rule.low_rank) {
+  const int high = rule.high(*column);
+  if (high == 0 || (*column == Column::kBool && rule.condition && index > 0)) {
+    return fmt::format("the HTP has no {} {} {}", rule.op, is_real(*column) ? "in" : "of", name_of(*column));
+  }
+  const int rank = rank_of(value);
+  if (rank > high) return fmt::format("rank {} (%{}); at most {} in {}", rank, value.name, high, name_of(*column));
+  if (index == 0 && rank < rule.low_rank) {
     return fmt::format("rank {} (%{}); at least {}", rank, value.name, rule.low_rank);
   }
   return {};
 }
 
-std::string refuse_bool(const Value& value, const Rule& rule, std::size_t operand) {
-  if (operand >= static_cast<std::size_t>(rule.bool_operands)) {
-    return fmt::format("the HTP has no {} of bool (%{})", rule.op, value.name);
+/// The same for a result. Types that no operand can have are those that the operator makes itself: indices, comparisons.
+std::string refuse_result(const Value& value, const Rule& rule, const Target& target, Precision wanted) {
+  const auto column = column_of(value.type, wanted);
+  if (!column) return fmt::format("the HTP does not compute with {} (%{})", name_of(value.type.dtype), value.name);
+  if (std::string reason = refuse_type(*column, target); !reason.empty()) return reason;
+  const bool converts = rule.attribute == "to";
+  const int high = converts ? *std::max_element(rule.high_rank, rule.high_rank + kColumns) : rule.high(*column);
+  if (high == 0 && !is_real(*column)) return {};
+  if (*column == Column::kInt16 && target.htp_version < rule.int16_from) {
+    return fmt::format("{} ({}) has no {} in int16; v{} has", target.id, target.arch(), rule.op, rule.int16_from);
   }
-  const auto rank = static_cast<int>(value.type.shape.size());
-  const int high = std::max({rule.high_rank[0], rule.high_rank[1], rule.high_rank[2]});
-  return rank <= high ? std::string() : fmt::format("rank {} (%{}); at most {} in bool", rank, value.name, high);
+  if (high == 0) return fmt::format("the HTP has no {} in {}", rule.op, name_of(*column));
+  const int rank = rank_of(value);
+  if (rank > high) return fmt::format("rank {} (%{}); at most {} in {}", rank, value.name, high, name_of(*column));
+  return {};
 }
 
 std::string refuse(const Node& node, const Target& target, Precision precision) {
@@ -134,21 +165,16 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
   }
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const Value* operand = node.operands[i];
-    if (operand == nullptr) continue;
-    if (operand->type.dtype == DType::kBool) {
-      reason = refuse_bool(*operand, *rule, i);
-      if (!reason.empty()) return reason;
-    } else if (role_of(node, i) == Role::kData) {
-      reason = refuse_value(*operand, *rule, target, precision, i == 0);
+    if (operand == nullptr || is_index(node, i)) continue;
+    if (role_of(node, i) == Role::kData) {
+      reason = refuse_operand(*operand, i, *rule, target, precision);
       if (!reason.empty()) return reason;
     } else if (operand->type.dtype == DType::kI16 && !target.supports_int16_weights) {
       return fmt::format("{} ({}) has no 16-bit weights (%{})", target.id, target.arch(), operand->name);
     }
   }
   for (const Value* result : node.results) {
-    // Only comparisons and operators on bool have such results, and their operands were judged.
-    if (result->type.dtype == DType::kBool) continue;
-    reason = refuse_value(*result, *rule, target, precision, false);
+    reason = refuse_result(*result, *rule, target, precision);
     if (!reason.empty()) return reason;
   }
   return {};
@@ -158,16 +184,16 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
 
 const std::vector<Rule>& all_rules() {
   static const std::vector<Rule> rules = {
-#define HTPIPE_RULE(op, attribute, value, low, int8, int16, fp16) \
-  Rule{op, attribute, value, low, {int8, int16, fp16}, 0, 0},
-#define HTPIPE_RULE_INT16_FROM(version, op, attribute, value, low, int8, int16, fp16) \
-  Rule{op, attribute, value, low, {int8, int16, fp16}, version, 0},
-#define HTPIPE_RULE_BOOL(operands, op, attribute, value, low, int8, int16, fp16) \
-  Rule{op, attribute, value, low, {int8, int16, fp16}, 0, operands},
+#define HTPIPE_RULE_ROW(op, attribute, value, low, int8, int16, fp16, int32, boolean, from, condition) \
+  Rule{op, attribute, value, low, {int8, int16, fp16, int32, boolean}, from, condition},
+#define HTPIPE_RULE(...) HTPIPE_RULE_ROW(__VA_ARGS__, 0, false)
+#define HTPIPE_RULE_INT16_FROM(version, ...) HTPIPE_RULE_ROW(__VA_ARGS__, version, false)
+#define HTPIPE_RULE_CONDITION(...) HTPIPE_RULE_ROW(__VA_ARGS__, 0, true)
 #include "target/rules.inc"
 #undef HTPIPE_RULE
 #undef HTPIPE_RULE_INT16_FROM
-#undef HTPIPE_RULE_BOOL
+#undef HTPIPE_RULE_CONDITION
+#undef HTPIPE_RULE_ROW
   };
   return rules;
 }

@@ -3,6 +3,7 @@
 // not credited with float16 because the emulator computes it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,15 +41,21 @@ struct NodeVerdict {
   std::string heir;    ///< the node that computes it in the optimised graph, by cover(); empty = none
 };
 
+/// What a value is computed as: the columns of the table, the first three as in Precision.
+enum class Column : std::uint8_t { kInt8, kInt16, kFp16, kInt32, kBool };
+inline constexpr int kColumns = 5;
+
 /// One row of the table.
 struct Rule {
   std::string_view op;
   std::string_view attribute;  ///< empty = the row holds for every node of the operator
   std::string_view value;
   int low_rank;
-  int high_rank[3];   ///< by Precision; 0 = not executed
-  int int16_from;     ///< first Hexagon version that executes it with 16-bit activations; 0 = all
-  int bool_operands;  ///< so many of the first operands may be bool
+  int high_rank[kColumns];  ///< by Column; 0 = not executed
+  int int16_from;           ///< first Hexagon version that executes it with 16-bit activations; 0 = all
+  bool condition;           ///< only the first operand may be bool
+
+  [[nodiscard]] int high(Column column) const { return high_rank[static_cast<std::size_t>(column)]; }
 };
 [[nodiscard]] const std::vector<Rule>& all_rules();
 
