@@ -1,5 +1,6 @@
 // Gives the chip the indices that it takes: 32-bit numbers from 0 up. Constants are rewritten (a negative index counts
-// from the end), computed 64-bit indices get a Cast. The chip reads a negative index as 0.
+// from the end), computed 64-bit indices get a Cast. The chip reads a negative index as 0. A Gather by one number becomes
+// one by a list of one, and a Reshape: QNN has no rank 0, and its Gather keeps the axis.
 // Invariant: the same elements are picked.
 #include <fmt/core.h>
 
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "passes/pass.h"
 #include "passes/rewrite.h"
 
@@ -54,11 +56,37 @@ std::optional<Tensor> narrowed(const Node& node, std::size_t operand) {
   return Tensor::from<std::int32_t>({DType::kI32, constant.shape(), std::nullopt}, narrow);
 }
 
+/// Gather(x, i) = Reshape(Gather(x, [i])). Returns the new Gather.
+Result<Node*> gather_by_list(Graph& graph, Node& node) {
+  Value* index = node.operands[1];
+  Value* list = nullptr;
+  if (index->is_constant()) {
+    list = graph.add_constant(index->name + "_list", index->constant.with_type({index->type.dtype, {1}, std::nullopt}));
+  } else {
+    HTPIPE_TRY(Node * reshape, graph.add_node("Reshape", index->name + "_list",
+                                              {{"shape", std::vector<std::int64_t>{1}}}, {index}, node.source, &node));
+    list = reshape->result();
+  }
+  const std::string name = node.name();
+  HTPIPE_TRY(Node * gather,
+             graph.add_node("Gather", name + "_list", node.attributes, {node.operands[0], list}, node.source, &node));
+  HTPIPE_TRY(Node * reshape, graph.add_node("Reshape", name + "_one", {{"shape", node.result()->type.shape}},
+                                            {gather->result()}, node.source, &node));
+  for (Node* made : {gather, reshape}) made->result()->type.encoding = node.result()->type.encoding;
+  HTPIPE_CHECK(bypass(graph, &node, reshape->result()), "a new value takes any place");
+  if (reshape->name() != name) graph.rename(reshape->result(), name);
+  return gather;
+}
+
 Result<PassReport> run(Graph& graph) {
   PassReport report;
   for (Node* node : node_list(graph)) {
     const std::size_t operand = index_operand(*node);
     if (operand == kNone) continue;
+    if (node->is("Gather") && node->operands[1]->type.shape.empty()) {
+      report.add(fmt::format("{} by one number is one by a list", describe(*node)));
+      HTPIPE_TRY(node, gather_by_list(graph, *node));
+    }
     Value* indices = node->operands[operand];
     const std::string name = indices->name + "_i32";
     if (indices->is_constant()) {
