@@ -317,13 +317,20 @@ class Quantizer {
   Status add_parameters(const Node& node, Precision precision, std::vector<Value*>& operands) {
     std::size_t weight = operands.size();
     std::size_t bias = operands.size();
-    for (std::size_t i = 0; i < node.op->operands.size(); ++i) {
+    for (std::size_t i = 0; i < operands.size() && i < node.op->operands.size(); ++i) {
+      if (node.operands[i] == nullptr) continue;
+      if (node.op->operands[i].role == Role::kWeight && weight < operands.size()) {
+        return fail(Code::kUnsupportedForm, fmt::format("the weights of {} have no stored form", node.op->name));
+      }
       if (node.op->operands[i].role == Role::kWeight) weight = i;
       if (node.op->operands[i].role == Role::kBias) bias = i;
     }
-    if (weight == operands.size()) return {};
-    const Value* weight_value = node.operands[weight];
     const Value* bias_value = bias < operands.size() ? node.operands[bias] : nullptr;
+    if (weight == operands.size()) {
+      if (bias_value == nullptr) return {};
+      return fail(Code::kUnsupportedForm, "a bias without weights: its scale is not known");
+    }
+    const Value* weight_value = node.operands[weight];
     if (!weight_value->is_constant() || (bias_value != nullptr && !bias_value->is_constant())) {
       return fail(Code::kUnsupportedForm, "weights and bias must be constant");
     }
