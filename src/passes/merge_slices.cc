@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,13 +79,13 @@ Status merge(Graph& graph, Value* value, const std::vector<Part>& parts) {
 
 Result<PassReport> run(Graph& graph) {
   PassReport report;
-  std::vector<Value*> sliced;
-  for (Node* node : node_list(graph)) {
-    if (!node->is("StridedSlice")) continue;
-    if (std::find(sliced.rbegin(), sliced.rend(), node->operands[0]) == sliced.rend())
-      sliced.push_back(node->operands[0]);
+  std::vector<std::string> sliced;  // by name: a slice of a slice is cut from a Split's result once that is merged
+  std::set<const Value*> seen;
+  for (const Node* node : node_list(graph)) {
+    if (node->is("StridedSlice") && seen.insert(node->operands[0]).second) sliced.push_back(node->operands[0]->name);
   }
-  for (Value* value : sliced) {
+  for (const std::string& name : sliced) {
+    Value* value = graph.find_value(name);
     for (std::size_t axis = 0; axis < value->type.shape.size(); ++axis) {
       const std::vector<Part> parts = covering(*value, axis);
       if (parts.empty()) continue;
