@@ -47,13 +47,20 @@ struct Move {
   std::vector<Source> sources;
 };
 
+/// Whether the chip takes `node` along the last axis only, and it goes along another one behind `perm`.
+bool leaves_last_axis(const Node& node, const Permutation& perm) {
+  if (!node.is("Softmax") && !node.is("LogSoftmax")) return false;
+  const auto axis = static_cast<std::size_t>(node.attributes.integer("axis"));
+  return axis + 1 == perm.size() && perm[axis] != node.attributes.integer("axis");
+}
+
 std::optional<Move> find_move(const Node& node) {
   const bool movable = node.op->layout == Layout::kElementwise || node.op->layout == Layout::kAxis;
   if (!movable || node.results.size() != 1 || is_quantised(node)) return std::nullopt;
   const std::size_t rank = node.result()->type.shape.size();
   for (const Value* operand : node.operands) {
     const Permutation* perm = permutation_of(operand);
-    if (perm == nullptr || perm->size() != rank) continue;
+    if (perm == nullptr || perm->size() != rank || leaves_last_axis(node, *perm)) continue;
     Move move{*perm, {}};
     for (Value* other : node.operands) {
       const auto source = source_of(other, move.perm, node);

@@ -32,21 +32,24 @@ Status permute_weight(Graph& graph, Node& node, std::size_t index, Permuted& per
 
 Status convert(Graph& graph, Node& node, Permuted& permuted) {
   const std::size_t rank = node.operands[0]->type.shape.size();
-  HTPIPE_TRY(Value * input, transposed(graph, node.operands[0], to_nhwc(rank), node));
-  graph.set_operand(node, 0, input);
+  const bool moves = !is_identity(to_nhwc(rank));  // [n,c] is both
+  if (moves) {
+    HTPIPE_TRY(Value * input, transposed(graph, node.operands[0], to_nhwc(rank), node));
+    graph.set_operand(node, 0, input);
+  }
   for (std::size_t i = 1; i < node.operands.size() && !node.op->weight_to_nhwc.empty(); ++i) {
     if (node.operands[i] == nullptr || node.op->operands[i].role != Role::kWeight) continue;
     HTPIPE_CHECK_OK(permute_weight(graph, node, i, permuted));
   }
   node.attributes.set("data_layout", std::string("nhwc"));
   HTPIPE_CHECK_OK(infer_again(node));
-  return transpose_behind(graph, node, to_nchw(rank));
+  return moves ? transpose_behind(graph, node, to_nchw(rank)) : Status();
 }
 
 bool is_channel_first(const Node& node) {
   const std::size_t rank = node.operands.empty() ? 0 : node.operands[0]->type.shape.size();
-  return node.op->layout == Layout::kSpatial && node.attributes.text("data_layout") == "nchw" &&
-         (rank == 4 || rank == 5) && !is_quantised(node);
+  return node.op->layout == Layout::kSpatial && node.attributes.text("data_layout") == "nchw" && rank >= 2 &&
+         !is_quantised(node);
 }
 
 Result<PassReport> run(Graph& graph) {

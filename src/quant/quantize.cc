@@ -275,8 +275,9 @@ class Quantizer {
       if (node.operands[i] == nullptr || role(i) != Role::kData) continue;
       if (precision != Precision::kFp16 && !copies && !leaves_unread(node.operands[i]->constant) &&
           has_infinite(*node.operands[i])) {
-        // The end of the result's range stands for it.
-        HTPIPE_TRY(const TensorType type, type_of(*node.result(), precision, "none"));
+        // The end of the result's range stands for it, in a comparison that of what it is compared with.
+        const Value* ranged = is_float(node.result()->type.dtype) ? node.result() : node.operands[i == 0 ? 1 : 0];
+        HTPIPE_TRY(const TensorType type, type_of(*ranged, precision, "none"));
         const Tensor& constant = node.operands[i]->constant;
         operands[i] = graph_.add_constant(node.operands[i]->name,
                                           store_as(constant, {type.dtype, constant.shape(), type.encoding}));

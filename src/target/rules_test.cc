@@ -158,9 +158,9 @@ class Cases {
         {"abs", 0},    {"asin", 1},  {"atan", 2}, {"ceil", 3}, {"cos", 4},         {"exp", 5},
         {"floor", 6},  {"log", 7},   {"neg", 8},  {"not", 9},  {"reciprocal", 10}, {"round", 11},
         {"rsqrt", 12}, {"sign", 13}, {"sin", 14}, {"sqrt", 15}};
-    const std::map<std::string_view, std::uint32_t> neurons = {{"elu", 0},        {"gelu", 1},     {"hard_sigmoid", 2},
-                                                               {"hard_swish", 3}, {"relu", 4},     {"relu_min_max", 5},
-                                                               {"sigmoid", 6},    {"softplus", 7}, {"tanh", 8}};
+    const std::map<std::string_view, std::uint32_t> neurons = {
+        {"elu", 0},  {"gelu", 1},         {"gelu_tanh", 1}, {"hard_sigmoid", 2}, {"hard_swish", 3},
+        {"relu", 4}, {"relu_min_max", 5}, {"sigmoid", 6},   {"softplus", 7},     {"tanh", 8}};
     if (rule.op == "ElementWiseSelect") {
       spec.inputs = {keep({name_ + ".c", TensorRole::kInput, {DType::kBool, shape, std::nullopt}, {}})};
       spec.inputs.push_back(input("a", shape));
