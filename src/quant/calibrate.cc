@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,8 +47,11 @@ Status observe(const Program& program, Worker& worker, const SampleSource& sourc
   HTPIPE_CHECK_OK(program.run(worker.workspace, inputs, [&](const Value& value, const Tensor& tensor) {
     if (tensor.dtype() != DType::kF32) return;  // indices and masks have no range
     const auto data = tensor.data<float>();
+    // Scores that a mask takes to -infinity are none, as long as they stay inside.
+    const bool may_be_masked = !program.graph().is_output(&value);
     for (const float element : data) {
-      if (!std::isfinite(element) && broken == nullptr) broken = &value;
+      const bool masked = may_be_masked && element == -std::numeric_limits<float>::infinity();
+      if (!std::isfinite(element) && !masked && broken == nullptr) broken = &value;
     }
     if (broken == nullptr) worker.statistics[value.name].add(data);
   }));

@@ -112,6 +112,29 @@ TEST(Calibrate, ValuesThatAreNoNumbersAreNamed) {
   EXPECT_EQ(code_and_place(1e30F), "data-not-finite y");  // finite, but its square is not
 }
 
+TEST(Calibrate, MaskedScoresAreLeftOut) {
+  register_all_ops();
+  const auto graph = parse_graph(
+      "graph @g(%x: f32[1,3]) -> (%p) {\n  %m = const f32[1,3] [0,-3.4028235e+38,1]\n"
+      "  %a = ElementWiseBinary(%x, %m) {operation=\"add\"} : f32[1,3]\n"
+      "  %s = ElementWiseBinary(%a, %m) {operation=\"add\"} : f32[1,3]\n"
+      "  %p = Softmax(%s) {axis=1} : f32[1,3]\n}\n");
+  ASSERT_TRUE(graph) << graph.error().summary();
+  const SampleSource source{1, [](std::int64_t) -> Result<std::vector<Tensor>> {
+                              Tensor tensor({DType::kF32, {1, 3}, std::nullopt});
+                              const auto x = tensor.mutable_data<float>();
+                              x[0] = -4;
+                              x[1] = -5;
+                              x[2] = 5;
+                              return std::vector<Tensor>{tensor};
+                            }};
+  const auto statistics = calibrate(*graph, source);
+  ASSERT_TRUE(statistics) << statistics.error().summary();
+  EXPECT_EQ(statistics->at("s").min(), -4);
+  EXPECT_EQ(statistics->at("s").max(), 7);
+  EXPECT_TRUE(statistics->at("s").reaches_below());
+}
+
 TEST(Calibrate, ErrorsOfTheSourceComeThrough) {
   const SampleSource broken{
       3, [](std::int64_t) -> Result<std::vector<Tensor>> { return fail(Code::kFileTruncated, "gone"); }};
