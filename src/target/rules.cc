@@ -113,9 +113,6 @@ std::string refuse_operand(const Value& value, std::size_t index, const Rule& ru
   const auto column = column_of(value.type, wanted);
   if (!column) return fmt::format("the HTP does not compute with {} (%{})", name_of(value.type.dtype), value.name);
   if (std::string reason = refuse_type(*column, target); !reason.empty()) return reason;
-  if (*column == Column::kInt16 && target.htp_version < rule.int16_from) {
-    return fmt::format("{} ({}) has no {} in int16; v{} has", target.id, target.arch(), rule.op, rule.int16_from);
-  }
   const int high = rule.high(*column);
   if (high == 0 || (*column == Column::kBool && rule.condition && index > 0)) {
     return fmt::format("the HTP has no {} {} {}", rule.op, is_real(*column) ? "in" : "of", name_of(*column));
@@ -136,13 +133,20 @@ std::string refuse_result(const Value& value, const Rule& rule, const Target& ta
   const bool converts = rule.attribute == "to";
   const int high = converts ? *std::max_element(rule.high_rank, rule.high_rank + kColumns) : rule.high(*column);
   if (high == 0 && !is_real(*column)) return {};
-  if (*column == Column::kInt16 && target.htp_version < rule.int16_from) {
-    return fmt::format("{} ({}) has no {} in int16; v{} has", target.id, target.arch(), rule.op, rule.int16_from);
-  }
   if (high == 0) return fmt::format("the HTP has no {} in {}", rule.op, name_of(*column));
   const int rank = rank_of(value);
   if (rank > high) return fmt::format("rank {} (%{}); at most {} in {}", rank, value.name, high, name_of(*column));
   return {};
+}
+
+/// Whether every value that `node` computes with has 16 bits.
+bool is_wide(const Node& node, Precision wanted) {
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    const Value* operand = node.operands[i];
+    if (operand == nullptr || is_index(node, i) || role_of(node, i) != Role::kData) continue;
+    if (column_of(operand->type, wanted) != Column::kInt16) return false;
+  }
+  return !node.operands.empty();
 }
 
 std::string refuse(const Node& node, const Target& target, Precision precision) {
@@ -162,6 +166,10 @@ std::string refuse(const Node& node, const Target& target, Precision precision) 
     const NodeView view{stored.attributes, operands, stored.constants};
     const Status expressible = node.op->lowering.check(view);
     if (!expressible) return expressible.error().message;
+  }
+  if (target.htp_version < rule->int16_from && is_wide(node, precision)) {
+    return fmt::format("{} ({}) has no {} of 16-bit values only; v{} has", target.id, target.arch(), rule->op,
+                       rule->int16_from);
   }
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const Value* operand = node.operands[i];

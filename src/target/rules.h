@@ -52,7 +52,7 @@ struct Rule {
   std::string_view value;
   int low_rank;
   int high_rank[kColumns];  ///< by Column; 0 = not executed
-  int int16_from;           ///< first Hexagon version that executes it with 16-bit activations; 0 = all
+  int int16_from;           ///< first Hexagon version that executes it with all operands in 16 bits; 0 = all
   bool condition;           ///< only the first operand may be bool
 
   [[nodiscard]] int high(Column column) const { return high_rank[static_cast<std::size_t>(column)]; }
