@@ -113,14 +113,14 @@ Status merge(Graph& graph, const Nodes& nodes) {
 
 Result<PassReport> run(Graph& graph) {
   PassReport report;
-  std::vector<Value*> inputs;
+  std::vector<std::string> inputs;  // by name: the input of some layers may be one of others, and become a Split's result
   for (Node* node : node_list(graph)) {
-    if (may_merge(*node) && siblings(*node->operands[0]).front() == node) inputs.push_back(node->operands[0]);
+    if (may_merge(*node) && siblings(*node->operands[0]).front() == node) inputs.push_back(node->operands[0]->name);
   }
-  for (const Value* input : inputs) {
-    const Nodes nodes = siblings(*input);
+  for (const std::string& input : inputs) {
+    const Nodes nodes = siblings(*graph.find_value(input));
     if (nodes.size() < kFewest || bytes_of(nodes) > kMostBytes) continue;
-    report.add(fmt::format("{} linear layers of %{} are one: {}", nodes.size(), input->name, joined_name(nodes)));
+    report.add(fmt::format("{} linear layers of %{} are one: {}", nodes.size(), input, joined_name(nodes)));
     HTPIPE_CHECK_OK(merge(graph, nodes));
   }
   return report;
