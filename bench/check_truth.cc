@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "check/check.h"
 #include "check/findings.h"
+#include "check/live_sets.h"
 #include "exec/samples.h"
 #include "export/qnn_lowering.h"
 #include "import/import_model.h"
@@ -93,6 +94,15 @@ class Truth {
     row["nodes"] = model_->optimised.nodes().size();
     row["feasible"] = findings.feasible();
     row["note"] = findings.note;
+    const check::Subject subject{model_->imported, model_->optimised, findings.assumed, target, precision};
+    row["memory"] = to_json(check::estimate_memory(subject));
+    if (request_.value("profile", false)) {
+      Json profile = Json::array();
+      for (const check::LiveStep& step : check::live_sets(findings.assumed)) {
+        profile.push_back({step.node->op->name, step.read, step.written, step.weights, step.live, step.tiled});
+      }
+      row["profile"] = std::move(profile);
+    }
     Json refused = Json::object();
     for (const auto& [node, finding] : findings.refused) {
       refused[node] = {{"op", model_->optimised.find_value(node)->producer->op->name},
@@ -152,6 +162,16 @@ class Truth {
     options.validate = false;
     const auto compiled = vendor_.compile_context(spec, device_of(target), folder.path() / "model.bin", options);
     row["finalizes"] = compiled.has_value();
+    if (compiled) {
+      row["context_bytes"] = compiled->size_bytes;
+      HTPIPE_TRY(const qnn::ContextInfo context, vendor_.inspect_context(folder.path() / "model.bin"));
+      row["spill_bytes"] = context.graphs.at(0).spill_fill_bytes;
+      row["const_bytes"] = context.graphs.at(0).const_bytes;
+      row["op_data_bytes"] = context.graphs.at(0).op_data_bytes;
+      row["shared_bytes"] = context.graphs.at(0).shared_weights_bytes;
+      row["ddr_bytes"] = context.graphs.at(0).ddr_tensor_bytes;
+      row["io_bytes"] = context.graphs.at(0).io_bytes;
+    }
     if (count > 0) {
       stage = "validate";
       return fail(Code::kTargetUnsupported, fmt::format("the validator refuses {} operators", count));

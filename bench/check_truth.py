@@ -1,6 +1,6 @@
 """What `htpipe check` says against what Qualcomm's compiler does: docs/feasibility.md's table.
 
-usage: bench/check_truth.py [NAME...] [--precision int8,int16,fp16] [--execute] [--small] [--write]
+usage: bench/check_truth.py [NAME...] [--precision int8,int16,fp16] [--execute] [--differing] [--write]
 
 Every model is judged by check, then quantised from one sample, validated, compiled and, with --execute, run on the
 emulator, for each of the three chips. Exported models and answers stay in build/check_truth. A model agrees when both
@@ -197,7 +197,7 @@ def measure(model: Model, cases: list[list[str]], execute: bool) -> list[dict[st
     answer.unlink(missing_ok=True)
     request = {
         "model": str(path), "samples": str(samples), "answer": str(answer), "dims": model.dims, "fix": model.fix,
-        "cases": cases, "execute": execute,
+        "cases": cases, "execute": execute, "profile": bool(os.environ.get("HTPIPE_PROFILE")),
     }  # fmt: skip
     request_file = folder / "request.json"
     request_file.write_text(json.dumps(request))
@@ -233,6 +233,54 @@ def show(row: dict[str, Any]) -> str:
     return text
 
 
+def cell(rows: list[dict[str, Any]]) -> str:
+    """What check and the compiler say of a model on three chips."""
+    words = []
+    for target in TARGETS:
+        for row in rows:
+            if row.get("target") != target:
+                continue
+            text = "yes" if row["compiles"] else f"no ({row['stage']})"
+            words.append(text if row["feasible"] == row["compiles"] else f"**check: {row['feasible']}, it: {text}**")
+    return words[0] if words and len(set(words)) == 1 else ", ".join(words) or "-"
+
+
+def reasons(rows: list[dict[str, Any]]) -> str:
+    """The operators that are refused."""
+    ops = {finding["op"] for row in rows for finding in row.get("refused", {}).values()}
+    return ", ".join(sorted(ops))
+
+
+def table(rows: list[dict[str, Any]], precisions: list[str]) -> str:
+    """The section of docs/feasibility.md."""
+    judged = [row for row in rows if "failed" not in row]
+    wrong_yes = sum(row["feasible"] and not row["compiles"] for row in judged)
+    wrong_no = sum(row["compiles"] and not row["feasible"] for row in judged)
+    lines = [
+        f"{len(judged)} cases (model, chip, precision): check says feasible and it does not compile {wrong_yes} times,",
+        f"check says not and it compiles {wrong_no} times. A cell says whether the model compiles whole, on each of",
+        "the three chips or, where these agree, once; in float16 on the Snapdragon 8 Gen 3 only. In bold where check",
+        "is wrong.",
+        "",
+        f"| model | {' | '.join(precisions)} | refused |",
+        f"|---|{'---|' * len(precisions)}---|",
+    ]
+    for name in dict.fromkeys(row["model"] for row in rows):
+        mine = [row for row in rows if row["model"] == name]
+        cells = [cell([row for row in mine if row.get("precision") == precision]) for precision in precisions]
+        lines.append(f"| {name} | {' | '.join(cells)} | {reasons(mine)} |")
+    return "\n".join(lines)
+
+
+def write(text: str) -> None:
+    """Puts the table into the document."""
+    path = ROOT / "docs/feasibility.md"
+    begin, end = "<!-- bench/check_truth.py --write -->", "<!-- end -->"
+    before, rest = path.read_text().split(begin, 1)
+    _, after = rest.split(end, 1)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
 def main() -> None:
     """Runs, prints, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -241,6 +289,7 @@ def main() -> None:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--execute", action="store_true")
     parser.add_argument("--differing", action="store_true", help="print only rows that disagree")
+    parser.add_argument("--write", action="store_true", help="write docs/feasibility.md")
     arguments = parser.parse_args()
     models = [m for m in all_models() if not arguments.names or any(name in m.name for name in arguments.names)]
     cases = [[target, precision] for precision in arguments.precision.split(",")
@@ -256,6 +305,8 @@ def main() -> None:
     false_yes = [row for row in judged if row["feasible"] and not row["compiles"]]
     false_no = [row for row in judged if not row["feasible"] and row["compiles"]]
     print(f"{len(judged)} cases: false feasible {len(false_yes)}, false infeasible {len(false_no)}")
+    if arguments.write:
+        write(table(rows, arguments.precision.split(",")))
 
 
 if __name__ == "__main__":

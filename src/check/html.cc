@@ -78,6 +78,7 @@ class Page {
                                                : fmt::format("Vendor's validator: {}.", escaped(report.vendor)));
     for (const std::string& warning : report.warnings) html_ += fmt::format("<p>{}</p>\n", escaped(warning));
     parts(report);
+    if (report.memory) memory(*report.memory);
     advice(report);
     nodes(report);
   }
@@ -102,6 +103,43 @@ class Page {
           "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
           "<td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
           code(cut.value), code(cut.type), cut.from, fmt::join(cut.to, ", "), cut.moved_bytes, cut.converted_elements);
+    }
+    html_ += "</table>\n";
+  }
+
+  void memory(const MemoryReport& memory) {
+    html_ += fmt::format(
+        "<h3>Memory, in bytes</h3>\n<table><tr><td>weights</td><td class=\"n\">{}</td></tr><tr><td>context, about</td>"
+        "<td class=\"n\">{}</td></tr><tr><td>activations, at most (at {})</td><td class=\"n\">{}</td></tr>"
+        "<tr><td>VTCM</td><td class=\"n\">{}</td></tr><tr><td>spill to DDR, about</td><td class=\"n\">{}</td></tr>"
+        "</table>\n",
+        memory.weight_bytes, memory.context_bytes, code(memory.peak.node), memory.peak_activation_bytes,
+        memory.vtcm_bytes, memory.spill_bytes);
+    if (!memory.pressure.empty()) {
+      html_ += "<h4>Layers above VTCM</h4>\n<div class=\"scroll\"><table><tr><th>node</th><th>layer</th>";
+      html_ += "<th>reads</th><th>writes</th><th>weights</th><th>of VTCM</th></tr>\n";
+      for (const Pressure& one : memory.pressure) {
+        html_ += fmt::format(
+            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
+            "<td class=\"n\">{:.1f}</td></tr>\n",
+            code(one.place.node), code(one.place.layer), one.read, one.written, one.weights, one.share);
+      }
+      html_ += "</table></div>\n";
+    }
+    if (!memory.growth.empty()) {
+      html_ += "<h4>Layers that grow</h4>\n<table><tr><th>node</th><th>layer</th><th></th><th>by</th></tr>\n";
+      for (const Growth& one : memory.growth) {
+        html_ += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{:.1f}</td></tr>\n",
+                             code(one.place.node), code(one.place.layer), one.what, one.factor);
+      }
+      html_ += "</table>\n";
+    }
+    if (memory.pieces.empty()) return;
+    html_ += "<h4>Contexts</h4>\n<table><tr><th>first</th><th>last</th><th>bytes</th><th>hands on</th></tr>\n";
+    for (const Piece& piece : memory.pieces) {
+      html_ +=
+          fmt::format("<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n", code(piece.first.node),
+                      code(piece.last.node), piece.context_bytes, code(fmt::format("{}", fmt::join(piece.cut, ", "))));
     }
     html_ += "</table>\n";
   }

@@ -74,10 +74,67 @@ std::string parts(const CheckReport& report) {
                      cuts.text("  "));
 }
 
+std::string where(const check::Place& place) {
+  std::string text = place.node;
+  if (!place.layer.empty()) text += fmt::format(" (layer {})", place.layer);
+  return place.line.empty() ? text : fmt::format("{} {}", text, place.line);
+}
+
+constexpr std::size_t kMostRows = 5;
+
+std::string more(std::size_t count) {
+  return count > kMostRows ? fmt::format("  and {} more (--json has all)\n", count - kMostRows) : std::string();
+}
+
+std::string pressure(const check::MemoryReport& memory) {
+  if (memory.pressure.empty()) return {};
+  Table table({"above VTCM", "layer", "reads>", "writes>", "weights>", "of VTCM>"});
+  for (std::size_t i = 0; i < memory.pressure.size() && i < kMostRows; ++i) {
+    const check::Pressure& one = memory.pressure[i];
+    table.add({one.place.node, one.place.layer, human_bytes(one.read), human_bytes(one.written),
+               human_bytes(one.weights), fmt::format("{:.1f} x", one.share)});
+  }
+  return table.text("  ") + more(memory.pressure.size());
+}
+
+std::string growth(const check::MemoryReport& memory) {
+  if (memory.growth.empty()) return {};
+  Table table({"grows", "layer", "", "by>", "writes>"});
+  for (std::size_t i = 0; i < memory.growth.size() && i < kMostRows; ++i) {
+    const check::Growth& one = memory.growth[i];
+    table.add(
+        {one.place.node, one.place.layer, one.what, fmt::format("{:.1f} x", one.factor), human_bytes(one.written)});
+  }
+  return table.text("  ") + more(memory.growth.size());
+}
+
+std::string pieces(const check::MemoryReport& memory) {
+  if (memory.pieces.empty()) return {};
+  std::string text =
+      fmt::format("One context holds {}; {} are needed:\n", human_bytes(check::kLargestContext), memory.pieces.size());
+  Table table({"context>", "first", "last", "size>", "hands on", "bytes>"});
+  for (std::size_t i = 0; i < memory.pieces.size(); ++i) {
+    const check::Piece& piece = memory.pieces[i];
+    table.add({std::to_string(i), piece.first.node, piece.last.node, human_bytes(piece.context_bytes),
+               fmt::format("{}", fmt::join(piece.cut, ", ")), human_bytes(piece.cut_bytes)});
+  }
+  return text + table.text("  ");
+}
+
 std::string memory(const CheckReport& report) {
   if (!report.memory) return {};
-  return fmt::format("Memory: weights {}, activations at most {}\n", human_bytes(report.memory->weight_bytes),
-                     human_bytes(report.memory->peak_activation_bytes));
+  const check::MemoryReport& memory = *report.memory;
+  std::string types;
+  for (const auto& [type, bytes] : memory.weight_bytes_of) {
+    types += fmt::format("{}{} {}", types.empty() ? "" : ", ", type, human_bytes(bytes));
+  }
+  std::string text = fmt::format("Memory: weights {} ({}), context about {}\n", human_bytes(memory.weight_bytes), types,
+                                 human_bytes(memory.context_bytes));
+  text +=
+      fmt::format("  activations at most {} at {}\n", human_bytes(memory.peak_activation_bytes), where(memory.peak));
+  text += fmt::format("  VTCM {}, spill to DDR about {}\n", human_bytes(memory.vtcm_bytes),
+                      human_bytes(memory.spill_bytes));
+  return text + pressure(memory) + growth(memory) + pieces(memory);
 }
 
 std::string advice(const CheckReport& report) {
