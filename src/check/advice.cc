@@ -1,6 +1,9 @@
 #include "check/advice.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "check/advice/adviser.h"
 
 namespace htpipe::check {
 
@@ -28,20 +31,27 @@ std::string_view name_of(Fix fix) {
   return "";
 }
 
-std::vector<Advice> advise(const Subject& subject) {
-  std::vector<Advice> list;
-  for (const auto& node : subject.optimised.nodes()) {
-    if (!node->is("Prelu")) continue;
-    Advice advice;
-    advice.rule = "prelu";
-    advice.node = node->name();
-    advice.layer = node->layer();
-    advice.line = node->source.line;
-    advice.issue = "PReLU is an operator of its own on the chip";
-    advice.text = "A ReLU is computed with the convolution in front of it; train with ReLU where accuracy allows it.";
-    advice.gain = Gain{2.0 * static_cast<double>(node->result()->type.count()), "elements read and written"};
-    list.push_back(std::move(advice));
-  }
+const std::vector<AdviceRule>& advice_rules() {
+  static const std::vector<AdviceRule> rules = {
+#define HTPIPE_ADVICE(id, severity, found, why, advice, fix, source) \
+  {id, Severity::severity, found, why, advice, fix, source},
+#include "check/advice_rules.inc"
+#undef HTPIPE_ADVICE
+  };
+  return rules;
+}
+
+std::vector<Advice> advise(const Subject& subject, const MemoryReport& memory) {
+  Adviser adviser(subject, memory);
+  advise_convolutions(adviser);
+  advise_operators(adviser);
+  advise_types(adviser);
+  advise_interface(adviser);
+  advise_memory(adviser);
+  std::vector<Advice> list = adviser.take();
+  std::stable_sort(list.begin(), list.end(), [](const Advice& a, const Advice& b) {
+    return a.severity != b.severity ? a.severity > b.severity : a.rule < b.rule;
+  });
   return list;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "check/memory.h"
 #include "check/subject.h"
 
 namespace htpipe::check {
@@ -28,6 +29,19 @@ enum class Fix : std::uint8_t { kNone, kAvailable, kApplied };
 /// "none", "available", "applied".
 [[nodiscard]] std::string_view name_of(Fix fix);
 
+/// One row of the table.
+struct AdviceRule {
+  std::string_view id;
+  Severity severity;
+  std::string_view found;   ///< what was found
+  std::string_view why;     ///< why it matters on the HTP
+  std::string_view advice;  ///< what to do
+  std::string_view fix;     ///< what --apply does about it; empty = nothing
+  std::string_view source;
+};
+/// The table, sorted by id.
+[[nodiscard]] const std::vector<AdviceRule>& advice_rules();
+
 struct Advice {
   std::string rule;  ///< "conv-channels-32"
   Severity severity = Severity::kInfo;
@@ -41,8 +55,8 @@ struct Advice {
   std::string fix_info;  ///< the pass that does it, or what it did
 };
 
-/// All advice about a model on a chip, in the order of the graph.
-[[nodiscard]] std::vector<Advice> advise(const Subject& subject);
+/// All advice about a model on a chip: by severity, then by rule, then in the order of the graph.
+[[nodiscard]] std::vector<Advice> advise(const Subject& subject, const MemoryReport& memory);
 [[nodiscard]] Json to_json(const Advice& advice);
 
 }  // namespace htpipe::check

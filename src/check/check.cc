@@ -115,7 +115,7 @@ Result<CheckReport> check_model(const Model& model, const Target& target, const 
   report.cuts = std::move(parts.cuts);
   const Subject subject{model.imported, model.optimised, findings.assumed, target, options.precision};
   report.memory = estimate_memory(subject);
-  report.advice = advise(subject);
+  report.advice = advise(subject, *report.memory);
   return report;
 }
 

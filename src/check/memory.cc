@@ -53,17 +53,6 @@ Place place_of(const Node& node, const Graph& optimised) {
   return {node.name(), named->layer(), named->source.line};
 }
 
-/// Largest magnitude that an encoding reaches; nullopt without one.
-std::optional<double> reach_of(const TensorType& type) {
-  if (!type.encoding || type.encoding->per_channel() || type.encoding->scales.empty()) return std::nullopt;
-  const double scale = static_cast<double>(type.encoding->scale());
-  const double zero = type.encoding->zero_point();
-  const bool is_signed = type.dtype == DType::kI8 || type.dtype == DType::kI16;
-  const double steps = std::ldexp(1.0, type.encoding->bits);
-  const double low = is_signed ? -steps / 2 : 0;
-  return scale * std::max(std::abs(low - zero), std::abs(low + steps - 1 - zero));
-}
-
 void find_growth(const std::vector<LiveStep>& steps, const Subject& subject, MemoryReport& memory) {
   const auto notable = static_cast<std::uint64_t>(kNotable * static_cast<double>(memory.peak_activation_bytes));
   const bool calibrated = std::any_of(subject.optimised.values().begin(), subject.optimised.values().end(),
@@ -209,6 +198,16 @@ Json to_json(const Piece& piece) {
 }
 
 }  // namespace
+
+std::optional<double> reach_of(const TensorType& type) {
+  if (!type.encoding || type.encoding->per_channel() || type.encoding->scales.empty()) return std::nullopt;
+  const double scale = static_cast<double>(type.encoding->scale());
+  const double zero = type.encoding->zero_point();
+  const bool is_signed = type.dtype == DType::kI8 || type.dtype == DType::kI16;
+  const double steps = std::ldexp(1.0, type.encoding->bits);
+  const double low = is_signed ? -steps / 2 : 0;
+  return scale * std::max(std::abs(low - zero), std::abs(low + steps - 1 - zero));
+}
 
 MemoryReport estimate_memory(const Subject& subject, std::uint64_t largest_context) {
   MemoryReport memory;

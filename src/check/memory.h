@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ struct MemoryReport {
 
 /// The largest context that the 32-bit addresses of the chip's processor reach.
 inline constexpr std::uint64_t kLargestContext = 2147483648;
+
+/// Largest magnitude that an encoding per tensor reaches; nullopt without one.
+[[nodiscard]] std::optional<double> reach_of(const TensorType& type);
 
 [[nodiscard]] MemoryReport estimate_memory(const Subject& subject, std::uint64_t largest_context = kLargestContext);
 [[nodiscard]] Json to_json(const MemoryReport& memory);

@@ -49,6 +49,7 @@ struct Arguments {
   bool no_optimize = false;                                     ///< exec: the graph as it was imported
   std::filesystem::path csv;                                    ///< check: --csv
   std::filesystem::path html;                                   ///< check: --html
+  std::filesystem::path apply;                                  ///< check: where the model with the fixes goes
   bool no_validator = false;                                    ///< check: our rules alone
   bool all = false;                                             ///< check: a line for every node
   std::filesystem::path order;                                  ///< optimize: --order, a text of steps

@@ -103,6 +103,8 @@ void add_check(CLI::App& app, Verbs& verbs, Arguments& arguments) {
                     "Write the columns of Qualcomm's architecture checker; of several targets into FILE_TARGET.csv");
   check->add_option("--html", arguments.html, "Write one page with everything");
   check->add_option("-o,--output", arguments.output, "Folder for check.html, and check.json and check.csv per target");
+  check->add_option("--apply", arguments.apply,
+                    "Make the changes that keep every value (docs/rules.md) and write the model: .onnx or .htir");
   add_import_options(check, arguments);
 }
 

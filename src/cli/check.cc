@@ -11,11 +11,14 @@
 #include "base/interrupt.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "check/apply.h"
 #include "check/csv.h"
 #include "check/html.h"
 #include "cli/answer.h"
 #include "cli/check_text.h"
 #include "cli/import_args.h"
+#include "export/onnx/export.h"
+#include "ir/text.h"
 #include "pipeline/model_file.h"
 
 namespace htpipe::cli {
@@ -54,10 +57,29 @@ Result<check::Model> load(const Arguments& arguments) {
   return check::prepare(std::move(graph), std::move(warnings));
 }
 
+/// Makes the fixes of the advice in `model`, and writes it.
+Result<std::vector<check::Applied>> apply(const fs::path& path, check::Model& model) {
+  const bool onnx = path.extension() == ".onnx";
+  if (!onnx && path.extension() != ".htir") {
+    return fail(Error(Code::kUsage, fmt::format("\"{}\" is neither .onnx nor .htir", path.string()))
+                    .with_hint("--apply writes the changed model: --apply model.onnx."));
+  }
+  HTPIPE_TRY(std::vector<check::Applied> done, check::apply_fixes(model.imported, model.optimised));
+  HTPIPE_CHECK_OK(verify(model.imported));
+  if (onnx) {
+    HTPIPE_TRY(const OnnxFile file, export_onnx(model.imported, path));
+    log::info("check", "{}: {} nodes", file.model.string(), file.nodes);
+  } else {
+    HTPIPE_CHECK_OK(write_file_atomic(path, print(model.imported)));
+  }
+  HTPIPE_TRY(model, check::prepare(std::move(model.imported), std::move(model.warnings)));
+  return done;
+}
+
 Result<std::vector<check::CheckReport>> reports_of(const Arguments& arguments, const std::vector<Target>& targets,
-                                                   Precision precision) {
+                                                   Precision precision, std::vector<check::Applied>& applied) {
   std::vector<check::CheckReport> reports;
-  const Result<check::Model> model = load(arguments);
+  Result<check::Model> model = load(arguments);
   if (!model) {
     for (const Target& target : targets) {
       auto report =
@@ -66,6 +88,9 @@ Result<std::vector<check::CheckReport>> reports_of(const Arguments& arguments, c
       reports.push_back(std::move(*report));
     }
     return reports;
+  }
+  if (!arguments.apply.empty()) {
+    HTPIPE_TRY(applied, apply(arguments.apply, *model));
   }
   HTPIPE_TRY(const std::optional<qnn::Vendor> vendor, vendor_of(arguments));
   check::CheckOptions options;
@@ -111,7 +136,8 @@ Result<Answer> check(const Arguments& arguments) {
   const auto precision = parse_precision(arguments.precision);
   if (!precision) return fail(Code::kUsage, fmt::format("no precision \"{}\"", arguments.precision));
   HTPIPE_TRY(const std::vector<Target> targets, targets_of(arguments));
-  HTPIPE_TRY(const std::vector<check::CheckReport> reports, reports_of(arguments, targets, *precision));
+  std::vector<check::Applied> applied;
+  HTPIPE_TRY(const std::vector<check::CheckReport> reports, reports_of(arguments, targets, *precision, applied));
 
   Answer answer;
   Json list = Json::array();
@@ -124,9 +150,16 @@ Result<Answer> check(const Arguments& arguments) {
     if (!report.feasible) refusing.push_back(report.target);
   }
   std::vector<fs::path> written;
+  Json changes = Json::array();
+  for (const check::Applied& one : applied) {
+    answer.text += fmt::format("Applied {}: {} {}\n", one.rule, one.place, one.text);
+    changes.push_back({{"rule", one.rule}, {"input", one.place}, {"change", one.text}});
+  }
+  if (!arguments.apply.empty()) written.emplace_back(arguments.apply);
   HTPIPE_CHECK_OK(write_views(arguments, reports, written));
   for (const fs::path& path : written) answer.text += fmt::format("Written: {}\n", path.string());
   *answer.json = {{"file", arguments.subject}, {"feasible", refusing.empty()}, {"checks", std::move(list)}};
+  if (!arguments.apply.empty()) (*answer.json)["applied"] = std::move(changes);
   if (!refusing.empty()) {
     answer.exit_code = kNotFeasible;
     answer.failure = fmt::format("the model does not run as a whole on {}", fmt::join(refusing, ", "));

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "cli/table.h"
@@ -137,15 +139,25 @@ std::string memory(const CheckReport& report) {
   return text + pressure(memory) + growth(memory) + pieces(memory);
 }
 
+/// One line per rule: its first place stands for the others.
 std::string advice(const CheckReport& report) {
   if (report.advice.empty()) return {};
-  Table table({"advice", "", "where", "issue", "gain", "fix"});
+  std::map<std::string, std::int64_t> count;
+  std::map<std::string, double> gain;
   for (const check::Advice& one : report.advice) {
-    table.add({one.rule, std::string(name_of(one.severity)), one.node.empty() ? "graph" : one.node, one.issue,
-               one.gain ? fmt::format("{:.4g} {}", one.gain->amount, one.gain->unit) : std::string(),
-               one.fix == check::Fix::kNone ? std::string() : std::string(name_of(one.fix))});
+    ++count[one.rule];
+    if (one.gain) gain[one.rule] += one.gain->amount;
   }
-  return table.text("  ");
+  Table table({"advice", "", "places>", "first", "issue", "gain", "fix"});
+  std::set<std::string> shown;
+  for (const check::Advice& one : report.advice) {
+    if (!shown.insert(one.rule).second) continue;
+    table.add({one.rule, std::string(name_of(one.severity)), std::to_string(count[one.rule]),
+               one.node.empty() ? "graph" : one.node, one.issue,
+               one.gain ? fmt::format("{:.3g} {}", gain[one.rule], one.gain->unit) : std::string(),
+               one.fix == check::Fix::kNone ? std::string() : "--apply"});
+  }
+  return table.text("  ") + "What each means: docs/rules.md, --json, --html.\n";
 }
 
 }  // namespace
