@@ -1,6 +1,6 @@
 // Removes nodes that give back what they get: Reshape to the same shape, Transpose that keeps the order, Concat of one
-// operand, a slice, padding or tiling that changes no size, a Cast to the type that there is, x * 1 and x + 0, and a clamp
-// of values that lie within its bounds already.
+// operand, a slice, padding or tiling that changes no size, a Cast to the type that there is or back to it, x * 1 and
+// x + 0, and a clamp of values that lie within its bounds already.
 // Invariant: the value that goes on keeps its name, unless the identity made an output of the graph.
 #include <fmt/core.h>
 
@@ -76,11 +76,31 @@ bool is_identity_node(const Node& node) {
   return (operation == "relu" || operation == "relu_min_max") && clamp_of(node).holds(range_of(node.operands[0]));
 }
 
+/// Whether every number of type `from` is one of type `to`.
+bool holds_all(DType from, DType to) {
+  if (from == DType::kBool) return true;
+  if (from == DType::kF16) return to == DType::kF32;
+  const bool whole = from == DType::kI32 || from == DType::kI8 || from == DType::kU8;
+  return whole && (to == DType::kI64 || (to == DType::kI32 && from != DType::kI32));
+}
+
+/// What a Cast back gives again: the operand of the Cast in front of it. Null when there is none, or when that loses
+/// something.
+Value* cast_back_to(const Node& node) {
+  if (!node.is("Cast") || is_quantised(node)) return nullptr;
+  const Node* first = node.operands[0]->producer;
+  if (first == nullptr || !first->is("Cast") || is_quantised(*first)) return nullptr;
+  Value* source = first->operands[0];
+  const bool same = source->type == node.result()->type;
+  return same && holds_all(source->type.dtype, first->result()->type.dtype) ? source : nullptr;
+}
+
 Result<PassReport> run(Graph& graph) {
   PassReport report;
   for (Node* node : node_list(graph)) {
-    if (node->operands.empty() || !is_identity_node(*node)) continue;
-    Value* value = node->operands[0];
+    if (node->operands.empty()) continue;
+    Value* value = is_identity_node(*node) ? node->operands[0] : cast_back_to(*node);
+    if (value == nullptr) continue;
     std::string note = fmt::format("{} changes nothing", describe(*node));
     if (graph.is_output(node->result())) note += fmt::format("; %{} is now %{}", value->name, node->name());
     if (bypass(graph, node, value)) report.add(std::move(note));
