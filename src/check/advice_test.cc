@@ -188,7 +188,7 @@ TEST(Advice, AContextThatIsTooLargeIsAnError) {
   target.vtcm_mb = 4;
   target.htp_version = 75;
   const Subject subject{graph, graph, graph, target, Precision::kInt8};
-  const std::vector<Advice> list = advise(subject, estimate_memory(subject, 60000));
+  const std::vector<Advice> list = advise(subject, estimate_memory(subject, 34000));
   ASSERT_FALSE(list.empty());
   EXPECT_EQ(list.front().rule, "context-too-large");
   EXPECT_EQ(list.front().severity, Severity::kError);

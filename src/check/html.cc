@@ -117,12 +117,15 @@ class Page {
         memory.vtcm_bytes, memory.spill_bytes);
     if (!memory.pressure.empty()) {
       html_ += "<h4>Layers above VTCM</h4>\n<div class=\"scroll\"><table><tr><th>node</th><th>layer</th>";
-      html_ += "<th>reads</th><th>writes</th><th>weights</th><th>of VTCM</th></tr>\n";
+      html_ +=
+          "<th>reads</th><th>writes</th><th>weights</th><th>of VTCM</th><th>in pieces by</th><th>least "
+          "piece</th></tr>\n";
       for (const Pressure& one : memory.pressure) {
         html_ += fmt::format(
             "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
-            "<td class=\"n\">{:.1f}</td></tr>\n",
-            code(one.place.node), code(one.place.layer), one.read, one.written, one.weights, one.share);
+            "<td class=\"n\">{:.1f}</td><td>{}</td><td class=\"n\">{}</td></tr>\n",
+            code(one.place.node), code(one.place.layer), one.read, one.written, one.weights, one.share,
+            name_of(one.tiling), one.least);
       }
       html_ += "</table></div>\n";
     }

@@ -9,6 +9,12 @@
 
 namespace htpipe::check {
 
+std::uint64_t stored_bytes(const TensorType& type) {
+  const auto bits = type.encoding ? static_cast<std::uint64_t>(type.encoding->bits) : 8;
+  const std::uint64_t bytes = type.size_bytes();
+  return bits < 8 ? (bytes * bits + 7) / 8 : bytes;
+}
+
 std::uint64_t tiled_bytes(const TensorType& type) {
   const std::uint64_t size = size_of(type.dtype);
   const std::uint64_t tile[] = {32, size > 1 ? 4U : 8U, 8};
@@ -42,9 +48,9 @@ std::vector<LiveStep> live_sets(const Graph& graph) {
   const auto enter = [&](const Value* value, std::size_t step) {
     const auto at = last.find(value);
     Bytes& dying = dies[at == last.end() ? step : at->second];
-    live.plain += value->type.size_bytes();
+    live.plain += stored_bytes(value->type);
     live.tiled += tiled_bytes(value->type);
-    dying.plain += value->type.size_bytes();
+    dying.plain += stored_bytes(value->type);
     dying.tiled += tiled_bytes(value->type);
   };
   if (count > 0) {
@@ -56,10 +62,10 @@ std::vector<LiveStep> live_sets(const Graph& graph) {
     std::set<const Value*> seen;
     for (const Value* operand : step.node->operands) {
       if (operand == nullptr || !seen.insert(operand).second) continue;
-      (operand->is_constant() ? step.weights : step.read) += operand->type.size_bytes();
+      (operand->is_constant() ? step.weights : step.read) += stored_bytes(operand->type);
     }
     for (const Value* result : step.node->results) {
-      step.written += result->type.size_bytes();
+      step.written += stored_bytes(result->type);
       enter(result, i);
     }
     step.live = live.plain;

@@ -21,6 +21,9 @@ struct LiveStep {
   [[nodiscard]] std::uint64_t working_set() const { return read + written + weights; }
 };
 
+/// Bytes of a tensor packed tightly: 4-bit weights take half a byte.
+[[nodiscard]] std::uint64_t stored_bytes(const TensorType& type);
+
 /// Bytes of a value as the chip stores it: the last three axes in tiles of 2048 bytes, 8 rows, 8 columns (of 16-bit types
 /// 4), 32 channels. Source: the layouts of the vendor's profiles, docs/qnn-findings.md.
 [[nodiscard]] std::uint64_t tiled_bytes(const TensorType& type);

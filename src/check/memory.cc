@@ -1,14 +1,17 @@
 #include "check/memory.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "check/context_size.h"
 
 namespace htpipe::check {
 namespace {
@@ -16,34 +19,24 @@ namespace {
 constexpr double kGrowth = 4;         ///< times what a node reads, or the range of that, is an explosion
 constexpr double kNotable = 1.0 / 8;  ///< of the peak: growth of less does not matter
 constexpr std::size_t kMostNamed = 20;
-// Of a context binary, beside its weights: measured on the models of docs/feasibility.md.
-constexpr std::uint64_t kContextBase = 40960;
-constexpr std::uint64_t kBytesPerNode = 2048;
-constexpr std::uint64_t kDepthwiseCopies = 24;  ///< of depthwise weights before v73
-
-std::uint64_t whole_tiles(std::int64_t channels) { return static_cast<std::uint64_t>((channels + 31) / 32 * 32); }
-
-/// Bytes of an operand in the context: channels of weights fill tiles of 32.
-std::uint64_t packed_bytes(const Node& node, std::size_t index, const Target& target) {
-  const TensorType& type = node.operands[index]->type;
-  const auto& operands = node.op->operands;
-  const bool weight = index < operands.size() && operands[index].role == Role::kWeight;
-  if (!weight || type.shape.size() < 2) return type.size_bytes();
-  const std::int64_t outs = type.shape.back();
-  const std::int64_t ins = type.shape[type.shape.size() - 2];
-  const auto cells = static_cast<std::uint64_t>(type.count() / std::max<std::int64_t>(outs * ins, 1));
-  if (node.is("DepthWiseConv2d")) {
-    return cells * whole_tiles(outs) * size_of(type.dtype) * (target.htp_version < 73 ? kDepthwiseCopies : 1);
+/// Tensors of one chain pass through VTCM in tiles, so that about twice its size can be alive before any is written to
+/// DDR. What is written then is what does not fit, at least a quarter of the tiles.
+std::uint64_t spill_of(const std::vector<LiveStep>& steps, std::uint64_t vtcm) {
+  std::uint64_t tiled = 0;
+  std::uint64_t live = 0;
+  for (const LiveStep& step : steps) {
+    tiled = std::max(tiled, step.tiled);
+    live = std::max(live, step.live);
   }
-  return cells * whole_tiles(ins) * whole_tiles(outs) * size_of(type.dtype);
+  if (tiled <= 2 * vtcm) return 0;
+  return std::max(live > vtcm ? live - vtcm : 0, tiled / 4);
 }
 
-/// Tensors of one chain pass through VTCM in tiles, so that about twice its size can be alive before any is written to
-/// DDR.
-std::uint64_t spill_of(const std::vector<LiveStep>& steps, std::uint64_t vtcm) {
-  std::uint64_t most = 0;
-  for (const LiveStep& step : steps) most = std::max(most, step.tiled);
-  return most > 2 * vtcm ? most - 2 * vtcm : 0;
+/// "i8", "i8 of 4 bits".
+std::string storage_word(const TensorType& type) {
+  std::string word(name_of(type.dtype));
+  if (type.encoding && type.encoding->bits < 8) word += fmt::format(" of {} bits", type.encoding->bits);
+  return word;
 }
 
 /// Before a conversion stands the user's own node.
@@ -51,6 +44,32 @@ Place place_of(const Node& node, const Graph& optimised) {
   const Value* own = optimised.find_value(node.name());
   const Node* named = own != nullptr && own->producer != nullptr ? own->producer : &node;
   return {node.name(), named->layer(), named->source.line};
+}
+
+/// Stretches of nodes with much more alive than usual, each named where most is.
+void find_live_growth(const std::vector<LiveStep>& steps, std::uint64_t notable, const Subject& subject,
+                      MemoryReport& memory) {
+  std::vector<std::uint64_t> sorted;
+  for (const LiveStep& step : steps) sorted.push_back(step.live);
+  if (sorted.empty()) return;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const auto usual = static_cast<double>(*middle);
+  const LiveStep* most = nullptr;  // of the current stretch
+  const auto end_stretch = [&] {
+    if (most == nullptr) return;
+    const double factor = static_cast<double>(most->live) / usual;
+    memory.growth.push_back({place_of(*most->node, subject.optimised), "live set", factor, most->live});
+    most = nullptr;
+  };
+  for (const LiveStep& step : steps) {
+    if (usual <= 0 || step.live < notable || static_cast<double>(step.live) < kGrowth * usual) {
+      end_stretch();
+    } else if (most == nullptr || step.live > most->live) {
+      most = &step;
+    }
+  }
+  end_stretch();
 }
 
 void find_growth(const std::vector<LiveStep>& steps, const Subject& subject, MemoryReport& memory) {
@@ -71,6 +90,7 @@ void find_growth(const std::vector<LiveStep>& steps, const Subject& subject, Mem
       memory.growth.push_back({place_of(*step.node, subject.optimised), "range", *to / *from, step.written});
     }
   }
+  find_live_growth(steps, notable, subject, memory);
   std::stable_sort(memory.growth.begin(), memory.growth.end(),
                    [](const Growth& a, const Growth& b) { return a.factor > b.factor; });
   if (memory.growth.size() > kMostNamed) memory.growth.resize(kMostNamed);
@@ -80,44 +100,29 @@ void find_pressure(const std::vector<LiveStep>& steps, const Subject& subject, M
   for (const LiveStep& step : steps) {
     if (memory.vtcm_bytes == 0 || step.working_set() <= memory.vtcm_bytes) continue;
     const double share = static_cast<double>(step.working_set()) / static_cast<double>(memory.vtcm_bytes);
-    memory.pressure.push_back({place_of(*step.node, subject.optimised), step.read, step.written, step.weights, share});
+    memory.pressure.push_back({place_of(*step.node, subject.optimised), step.read, step.written, step.weights, share,
+                               tiling_of(step.node->op->name), least_piece(*step.node, step.working_set())});
   }
   std::stable_sort(memory.pressure.begin(), memory.pressure.end(),
                    [](const Pressure& a, const Pressure& b) { return a.share > b.share; });
 }
 
-/// What a step adds to its context: constants that no step before it has read.
-std::vector<std::uint64_t> fresh_weights(const std::vector<LiveStep>& steps, const Target& target) {
-  std::vector<std::uint64_t> bytes;
-  std::set<const Value*> seen;
-  for (const LiveStep& step : steps) {
-    std::uint64_t sum = kBytesPerNode;
-    for (std::size_t i = 0; i < step.node->operands.size(); ++i) {
-      const Value* operand = step.node->operands[i];
-      if (operand == nullptr || !operand->is_constant() || !seen.insert(operand).second) continue;
-      sum += packed_bytes(*step.node, i, target);
-    }
-    bytes.push_back(sum);
-  }
-  return bytes;
-}
-
-/// Values that a later step reads, or that leave the graph, behind each step.
+/// Values that a later step reads, behind each step.
 class Crossing {
  public:
-  Crossing(const Graph& graph, const std::vector<LiveStep>& steps) {
+  explicit Crossing(const std::vector<LiveStep>& steps) {
     std::map<const Node*, std::size_t> at;
     for (std::size_t i = 0; i < steps.size(); ++i) at[steps[i].node] = i;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (const Value* result : steps[i].node->results) {
-        std::size_t last = graph.is_output(result) ? steps.size() : i;
+        std::size_t last = i;
         for (const Node* user : result->users) last = std::max(last, at.at(user));
         if (last > i) spans_.push_back({result, i, last});
       }
     }
     bytes_.assign(steps.size() + 1, 0);
     for (const Span& span : spans_) {
-      const auto size = static_cast<std::int64_t>(span.value->type.size_bytes());
+      const auto size = static_cast<std::int64_t>(stored_bytes(span.value->type));
       bytes_[span.first] += size;
       bytes_[span.last] -= size;
     }
@@ -147,27 +152,26 @@ class Crossing {
 
 /// Fewest pieces of at most `limit` bytes, and of these the ones that the fewest bytes cross. Source: shortest path over
 /// the places of the cuts; the window of possible last cuts only moves forward, so each is looked at twice.
-std::vector<Piece> split(const Subject& subject, const std::vector<LiveStep>& steps,
-                         const std::vector<std::uint64_t>& weights, std::uint64_t limit) {
-  const Crossing crossing(subject.assumed, steps);
+std::vector<Piece> split(const Subject& subject, const std::vector<LiveStep>& steps, std::uint64_t limit) {
+  const Crossing crossing(steps);
   struct Best {
     std::uint64_t pieces = 0;
     std::uint64_t cost = 0;
     std::size_t from = 0;
   };
   std::vector<Best> best(steps.size() + 1);  // by number of steps that are in pieces
-  std::vector<std::uint64_t> sum(steps.size() + 1, 0);
-  for (std::size_t i = 0; i < steps.size(); ++i) sum[i + 1] = sum[i] + weights[i];
   const auto key = [&](std::size_t i) {
     return std::pair(best[i].pieces, best[i].cost + (i == 0 ? 0 : crossing.bytes(i - 1)));
   };
   std::deque<std::size_t> window;
   std::size_t oldest = 0;
+  ContextSize size(subject.target);  // of the steps from `oldest` to `end`
   for (std::size_t end = 1; end <= steps.size(); ++end) {
     while (!window.empty() && key(window.back()) >= key(end - 1)) window.pop_back();
     window.push_back(end - 1);
     // A single node above the limit is a piece of its own: nothing smaller can be proposed.
-    while (oldest + 1 < end && sum[end] - sum[oldest] > limit) ++oldest;
+    size.add(*steps[end - 1].node);
+    while (oldest + 1 < end && size.bytes() > limit) size.remove(*steps[oldest++].node);
     while (window.front() < oldest) window.pop_front();
     const auto [pieces, cost] = key(window.front());
     best[end] = {pieces + 1, cost, window.front()};
@@ -177,7 +181,9 @@ std::vector<Piece> split(const Subject& subject, const std::vector<LiveStep>& st
     Piece piece;
     piece.first = place_of(*steps[best[end].from].node, subject.optimised);
     piece.last = place_of(*steps[end - 1].node, subject.optimised);
-    piece.context_bytes = sum[end] - sum[best[end].from];
+    ContextSize own(subject.target);
+    for (std::size_t i = best[end].from; i < end; ++i) own.add(*steps[i].node);
+    piece.context_bytes = own.bytes();
     if (end < steps.size()) {
       piece.cut = crossing.names(end - 1);
       piece.cut_bytes = crossing.bytes(end - 1);
@@ -213,8 +219,9 @@ MemoryReport estimate_memory(const Subject& subject, std::uint64_t largest_conte
   MemoryReport memory;
   for (const auto& value : subject.assumed.values()) {
     if (!value->is_constant()) continue;
-    memory.weight_bytes += value->type.size_bytes();
-    memory.weight_bytes_of[std::string(name_of(value->type.dtype))] += value->type.size_bytes();
+    const std::uint64_t bytes = stored_bytes(value->type);
+    memory.weight_bytes += bytes;
+    memory.weight_bytes_of[storage_word(value->type)] += bytes;
   }
   const std::vector<LiveStep> steps = live_sets(subject.assumed);
   const auto peak = std::max_element(steps.begin(), steps.end(),
@@ -226,11 +233,8 @@ MemoryReport estimate_memory(const Subject& subject, std::uint64_t largest_conte
   memory.spill_bytes = spill_of(steps, memory.vtcm_bytes);
   find_pressure(steps, subject, memory);
   find_growth(steps, subject, memory);
-  const std::vector<std::uint64_t> weights = fresh_weights(steps, subject.target);
-  memory.context_bytes = std::accumulate(weights.begin(), weights.end(), kContextBase);
-  if (memory.context_bytes > largest_context) {
-    memory.pieces = split(subject, steps, weights, largest_context - kContextBase);
-  }
+  memory.context_bytes = context_bytes(subject.assumed, subject.target);
+  if (memory.context_bytes > largest_context) memory.pieces = split(subject, steps, largest_context);
   return memory;
 }
 
@@ -247,7 +251,12 @@ Json to_json(const MemoryReport& memory) {
                {"pieces", Json::array()}};
   for (const Pressure& one : memory.pressure) {
     Json row = to_json(one.place);
-    row.update({{"read", one.read}, {"written", one.written}, {"weights", one.weights}, {"share", one.share}});
+    row.update({{"read", one.read},
+                {"written", one.written},
+                {"weights", one.weights},
+                {"share", one.share},
+                {"tiling", name_of(one.tiling)},
+                {"least", one.least}});
     json["pressure"].push_back(std::move(row));
   }
   for (const Growth& one : memory.growth) {

@@ -1,6 +1,6 @@
 // Memory that a model needs on a chip, estimated without compiling it.
 // Invariant: every number is in bytes of the types that the chip would get (Subject::assumed). How far the estimates of
-// the spill and of the context are from what the compiler makes stands in docs/feasibility.md (bench/check_truth.py).
+// the spill and of the context are from what the compiler makes stands in docs/feasibility.md (bench/spill_truth.py).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "check/live_sets.h"
 #include "check/subject.h"
+#include "check/tiling.h"
 
 namespace htpipe::check {
 
@@ -30,14 +31,16 @@ struct Pressure {
   std::uint64_t written = 0;
   std::uint64_t weights = 0;
   double share = 0;  ///< of the VTCM
+  Tiling tiling = Tiling::kWhole;
+  std::uint64_t least = 0;  ///< bytes of the smallest piece that it can be computed in
 };
 
 /// A node behind which much more is alive, or much larger numbers are, than in front of it.
 struct Growth {
   Place place;
-  std::string what;  ///< "size" or "range"
+  std::string what;  ///< "size", "live set" (against its median) or "range"
   double factor = 0;
-  std::uint64_t written = 0;
+  std::uint64_t written = 0;  ///< bytes of its results, or that are alive
 };
 
 /// One context of a model that does not fit into one.
@@ -51,7 +54,7 @@ struct Piece {
 
 struct MemoryReport {
   std::uint64_t weight_bytes = 0;                        ///< of all constants
-  std::map<std::string, std::uint64_t> weight_bytes_of;  ///< by stored type: "u8", "i32", "f16"
+  std::map<std::string, std::uint64_t> weight_bytes_of;  ///< by stored type: "u8", "i32", "i8 of 4 bits"
   std::uint64_t context_bytes = 0;                       ///< estimated size of the context binary
   std::uint64_t peak_activation_bytes = 0;               ///< largest sum of values that are alive at once
   Place peak;                                            ///< where that is

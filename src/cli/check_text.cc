@@ -90,18 +90,19 @@ std::string more(std::size_t count) {
 
 std::string pressure(const check::MemoryReport& memory) {
   if (memory.pressure.empty()) return {};
-  Table table({"above VTCM", "layer", "reads>", "writes>", "weights>", "of VTCM>"});
+  Table table({"above VTCM", "layer", "reads>", "writes>", "weights>", "of VTCM>", "least piece>"});
   for (std::size_t i = 0; i < memory.pressure.size() && i < kMostRows; ++i) {
     const check::Pressure& one = memory.pressure[i];
     table.add({one.place.node, one.place.layer, human_bytes(one.read), human_bytes(one.written),
-               human_bytes(one.weights), fmt::format("{:.1f} x", one.share)});
+               human_bytes(one.weights), fmt::format("{:.1f} x", one.share),
+               human_bytes(one.least) + (one.least > memory.vtcm_bytes ? ", does not fit" : "")});
   }
   return table.text("  ") + more(memory.pressure.size());
 }
 
 std::string growth(const check::MemoryReport& memory) {
   if (memory.growth.empty()) return {};
-  Table table({"grows", "layer", "", "by>", "writes>"});
+  Table table({"grows", "layer", "", "by>", "to>"});
   for (std::size_t i = 0; i < memory.growth.size() && i < kMostRows; ++i) {
     const check::Growth& one = memory.growth[i];
     table.add(

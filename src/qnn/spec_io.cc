@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -33,9 +34,18 @@ constexpr std::array<std::pair<TensorRole, const char*>, 4> kRoles = {{
     {TensorRole::kStatic, "static"},
 }};
 
+constexpr std::size_t kHole = 64 * 1024;  ///< zeros of this size are not written
+
+bool all_zero(Bytes bytes) {
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+/// Weights that nobody has read are zeros (quant/assume.h), gigabytes of them: they become holes of the file.
 class WeightsWriter {
  public:
-  explicit WeightsWriter(const std::filesystem::path& path) : file_(path, std::ios::binary | std::ios::trunc) {}
+  explicit WeightsWriter(const std::filesystem::path& path)
+      : path_(path), file_(path, std::ios::binary | std::ios::trunc) {}
 
   /// Appends at an aligned offset and returns it.
   std::uint64_t add(Bytes bytes) {
@@ -44,16 +54,27 @@ class WeightsWriter {
     file_.write(kZeros.data(), static_cast<std::streamsize>(gap));
     offset_ += gap;
     const std::uint64_t at = offset_;
-    file_.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    for (std::size_t begin = 0; begin < bytes.size(); begin += kHole) {
+      const Bytes piece = bytes.subspan(begin, std::min(kHole, bytes.size() - begin));
+      if (piece.size() == kHole && all_zero(piece)) {
+        file_.seekp(static_cast<std::streamoff>(kHole), std::ios::cur);
+      } else {
+        file_.write(reinterpret_cast<const char*>(piece.data()), static_cast<std::streamsize>(piece.size()));
+      }
+    }
     offset_ += bytes.size();
     return at;
   }
   [[nodiscard]] bool close() {
     file_.close();
-    return file_.good();
+    if (!file_.good()) return false;
+    std::error_code error;
+    std::filesystem::resize_file(path_, offset_, error);  // a hole at the end
+    return !error;
   }
 
  private:
+  std::filesystem::path path_;
   std::ofstream file_;
   std::uint64_t offset_ = 0;
 };

@@ -2,6 +2,7 @@
 #include "qnn/spec_io.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstring>
@@ -43,6 +44,24 @@ class SpecIo : public ::testing::Test {
   }
   std::unique_ptr<TemporaryFolder> folder_;
 };
+
+TEST_F(SpecIo, ZerosTakeNoPlaceOnTheDisk) {
+  GraphSpec graph = conv_graph();
+  Tensor mixed({DType::kU8, {400'000}, std::nullopt});
+  mixed.mutable_data<std::uint8_t>()[150'000] = 7;
+  Tensor zeros({DType::kU8, {8'000'001}, std::nullopt});
+  graph.tensors.push_back({"mixed", TensorRole::kStatic, mixed.type(), mixed});
+  graph.tensors.push_back({"zeros", TensorRole::kStatic, zeros.type(), zeros});
+  ASSERT_TRUE(write_spec(path(), graph));
+  struct stat file{};
+  ASSERT_EQ(stat((path() / "weights.bin").c_str(), &file), 0);
+  EXPECT_GT(file.st_size, 8'400'000);
+  EXPECT_LT(file.st_blocks * 512, 1'000'000);
+  const auto read = read_spec(path());
+  ASSERT_TRUE(read) << read.error().summary();
+  EXPECT_TRUE(same_bytes(read->tensors[read->tensors.size() - 2].data, mixed));
+  EXPECT_TRUE(same_bytes(read->tensors.back().data, zeros));
+}
 
 TEST_F(SpecIo, RoundTripKeepsEverything) {
   GraphSpec graph = conv_graph();
