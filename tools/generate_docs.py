@@ -133,7 +133,7 @@ def rules_page(advice: list[AdviceRow], executed: list[str]) -> str:
         "",
         "## What the HTP executes",
         "",
-        "Smallest rank, and the largest by type of the operands (- = not executed). A test asks the vendor's validator.",
+        "Smallest rank, and the largest by type of the operands (- = not executed). A test asks the validator.",
         "",
         "| operator | where | from rank | int8 | int16 | float16 | int32 | bool | |",
         "|---|---|---|---|---|---|---|---|---|",

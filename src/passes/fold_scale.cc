@@ -1,8 +1,12 @@
-// Folds products and sums with a constant, of one element or one per channel, into the layer in front of them.
+// Folds products, quotients, sums and differences with a constant, of one element or one per channel, and signs into the
+// layer in front of them.
 // Invariant: that of affine.h.
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "passes/affine.h"
@@ -30,24 +34,48 @@ std::vector<float> per_channel(const Value& constant, std::size_t axis, std::siz
   return values;
 }
 
-std::optional<Match> match(const Graph& graph, const Node& node) {
-  if (!node.is("ElementWiseBinary") || !is_plain_float(node)) return std::nullopt;
+/// What `node` does to its operand `data` with a constant: scale and shift; nullopt when it is no such thing.
+std::optional<std::pair<std::vector<float>, std::vector<float>>> scale_and_shift(const Node& node, std::size_t data,
+                                                                                 std::vector<float> values) {
   const std::string& operation = node.attributes.text("operation");
-  if (operation != "multiply" && operation != "add" && operation != "subtract") return std::nullopt;
-  if (node.attributes.text("activation") != "none") return std::nullopt;
+  const std::vector<float> ones(values.size(), 1.0F);
+  if (operation == "multiply") return std::pair(values, std::vector<float>(values.size(), 0.0F));
+  if (operation == "divide" && data == 0) {
+    for (float& value : values) value = 1.0F / value;
+    const bool finite = std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+    if (!finite) return std::nullopt;
+    return std::pair(values, std::vector<float>(values.size(), 0.0F));
+  }
+  if (operation == "add") return std::pair(ones, std::move(values));
+  if (operation != "subtract") return std::nullopt;
+  if (data == 1) return std::pair(std::vector<float>(values.size(), -1.0F), std::move(values));
+  std::transform(values.begin(), values.end(), values.begin(), std::negate<>());
+  return std::pair(ones, std::move(values));
+}
+
+std::optional<Match> match_sign(const Graph& graph, const Node& node) {
+  if (node.attributes.text("operation") != "neg") return std::nullopt;
+  const auto producer = affine_producer(graph, node.operands[0]);
+  if (!producer) return std::nullopt;
+  const auto channels = static_cast<std::size_t>(producer->channels);
+  return Match{*producer, std::vector<float>(channels, -1.0F), std::vector<float>(channels, 0.0F)};
+}
+
+std::optional<Match> match(const Graph& graph, const Node& node) {
+  if (!is_plain_float(node)) return std::nullopt;
+  if (node.is("ElementWiseUnary")) return match_sign(graph, node);
+  if (!node.is("ElementWiseBinary") || node.attributes.text("activation") != "none") return std::nullopt;
   for (const std::size_t data : {std::size_t{0}, std::size_t{1}}) {
     const Value* constant = node.operands[1 - data];
-    if (!constant->is_constant() || (operation == "subtract" && data != 0)) continue;
-    if (node.operands[data]->type.shape != node.result()->type.shape) continue;
+    if (!constant->is_constant() || node.operands[data]->type.shape != node.result()->type.shape) continue;
     const auto producer = affine_producer(graph, node.operands[data]);
     if (!producer) continue;
     const std::size_t axis = channel_axis(*producer->node);
     const std::size_t rank = node.result()->type.shape.size();
     std::vector<float> values = per_channel(*constant, axis, rank, producer->channels);
     if (values.empty()) continue;
-    if (operation == "multiply") return Match{*producer, values, std::vector<float>(values.size(), 0.0F)};
-    if (operation == "subtract") std::transform(values.begin(), values.end(), values.begin(), std::negate<>());
-    return Match{*producer, std::vector<float>(values.size(), 1.0F), std::move(values)};
+    auto found = scale_and_shift(node, data, std::move(values));
+    if (found) return Match{*producer, std::move(found->first), std::move(found->second)};
   }
   return std::nullopt;
 }
@@ -64,8 +92,8 @@ Result<PassReport> run(Graph& graph) {
 }  // namespace
 
 const Pass& fold_scale() {
-  static const Pass pass = {"fold_scale", "Folds products and sums with constants into the layer in front of them.",
-                            run};
+  static const Pass pass = {"fold_scale",
+                            "Folds products and sums with constants, and signs, into the layer in front of them.", run};
   return pass;
 }
 
