@@ -23,9 +23,11 @@ Tensor scaled_weight(const Tensor& weight, std::size_t axis, std::span<const flo
   const auto to = result.mutable_data<float>();
   std::size_t inner = 1;
   for (std::size_t i = axis + 1; i < weight.shape().size(); ++i) inner *= static_cast<std::size_t>(weight.shape()[i]);
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const double factor = static_cast<double>(scale[i / inner % scale.size()]);
-    to[i] = static_cast<float>(static_cast<double>(from[i]) * factor);
+  for (std::size_t begin = 0; begin < from.size(); begin += inner) {
+    const double factor = static_cast<double>(scale[begin / inner % scale.size()]);
+    for (std::size_t i = begin; i < begin + inner; ++i) {
+      to[i] = static_cast<float>(static_cast<double>(from[i]) * factor);
+    }
   }
   return result;
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "base/check.h"
@@ -60,9 +62,11 @@ std::string to_string(const TensorType& type) {
 
 Tensor::Tensor(TensorType type) : type_(std::move(type)), owned_(true) {
   const std::size_t size = std::max<std::size_t>(type_.size_bytes(), 1);
-  auto block = std::shared_ptr<std::uint64_t[]>(new std::uint64_t[(size + 7) / 8]());
-  data_ = reinterpret_cast<const std::byte*>(block.get());
-  owner_ = std::move(block);
+  // Large blocks come from the system as zeros: nobody writes them twice.
+  void* block = std::calloc(size, 1);
+  if (block == nullptr) throw std::bad_alloc();
+  data_ = static_cast<const std::byte*>(block);
+  owner_ = std::shared_ptr<const void>(block, [](const void* at) { std::free(const_cast<void*>(at)); });
 }
 
 Tensor::Tensor(TensorType type, std::shared_ptr<const void> owner, const std::byte* bytes)
@@ -207,6 +211,85 @@ Shape permute(const Shape& shape, const std::vector<std::int64_t>& order) {
   return result;
 }
 
+namespace {
+
+/// An axis of the result of a permutation: its extent, and how far apart its elements are on both sides.
+struct MovedAxis {
+  std::int64_t extent;
+  std::int64_t from;
+  std::int64_t to;
+};
+
+/// Axes in the order of the result. Those that stay together are one, those of a single element are left out.
+std::vector<MovedAxis> moved_axes(const Shape& from, const std::vector<std::int64_t>& order) {
+  std::vector<std::int64_t> strides(from.size(), 1);
+  for (std::size_t axis = from.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * from[axis];
+  std::vector<MovedAxis> axes;
+  for (const std::int64_t axis : order) {
+    const std::int64_t extent = from[static_cast<std::size_t>(axis)];
+    const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
+    if (extent == 1) continue;
+    if (!axes.empty() && axes.back().from == stride * extent) {
+      axes.back() = {axes.back().extent * extent, stride, 0};
+    } else {
+      axes.push_back({extent, stride, 0});
+    }
+  }
+  if (axes.empty()) axes.push_back({1, 1, 1});
+  std::int64_t to = 1;
+  for (std::size_t i = axes.size(); i-- > 0; to *= axes[i].extent) axes[i].to = to;
+  return axes;
+}
+
+/// One plane: `down` is the axis that is dense in the source, `along` the one that is dense in the result. In blocks, so
+/// that what is read and what is written stay in the cache.
+template <typename T>
+void move_plane(const MovedAxis& down, const MovedAxis& along, const T* source, T* out) {
+  constexpr std::int64_t kBlock = 32;
+  for (std::int64_t first = 0; first < along.extent; first += kBlock) {
+    const std::int64_t last = std::min(first + kBlock, along.extent);
+    for (std::int64_t top = 0; top < down.extent; top += kBlock) {
+      const std::int64_t bottom = std::min(top + kBlock, down.extent);
+      for (std::int64_t y = top; y < bottom; ++y) {
+        for (std::int64_t x = first; x < last; ++x) out[y * down.to + x] = source[x * along.from + y];
+      }
+    }
+  }
+}
+
+template <typename T>
+void move_elements(const std::vector<MovedAxis>& axes, const T* source, T* out) {
+  const MovedAxis& along = axes.back();
+  const auto dense = std::find_if(axes.begin(), axes.end(), [](const MovedAxis& axis) { return axis.from == 1; });
+  HTPIPE_CHECK(dense != axes.end(), "no axis is dense");
+  std::vector<MovedAxis> outer;
+  for (auto axis = axes.begin(); axis + 1 != axes.end(); ++axis) {
+    if (axis != dense) outer.push_back(*axis);
+  }
+  std::vector<std::int64_t> index(outer.size(), 0);
+  for (;;) {
+    if (along.from == 1) {
+      std::copy_n(source, along.extent, out);
+    } else {
+      move_plane(*dense, along, source, out);
+    }
+    std::size_t axis = outer.size();
+    while (axis > 0) {
+      --axis;
+      source += outer[axis].from;
+      out += outer[axis].to;
+      if (++index[axis] < outer[axis].extent) break;
+      source -= outer[axis].from * outer[axis].extent;
+      out -= outer[axis].to * outer[axis].extent;
+      index[axis] = 0;
+      if (axis == 0) return;
+    }
+    if (outer.empty()) return;
+  }
+}
+
+}  // namespace
+
 Tensor transpose(const Tensor& tensor, const std::vector<std::int64_t>& order) {
   const Shape& from = tensor.shape();
   HTPIPE_CHECK(order.size() == from.size(), "transpose order has the wrong rank");
@@ -223,25 +306,24 @@ Tensor transpose(const Tensor& tensor, const std::vector<std::int64_t>& order) {
     const auto at = std::find(order.begin(), order.end(), encoding.axis);
     encoding.axis = static_cast<int>(at - order.begin());
   }
-  std::vector<std::int64_t> strides(from.size(), 1);
-  for (std::size_t axis = from.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * from[axis];
-  std::vector<std::int64_t> steps;
-  for (const std::int64_t axis : order) steps.push_back(strides[static_cast<std::size_t>(axis)]);
-
   Tensor result(std::move(type));
-  const std::size_t size = size_of(tensor.dtype());
+  const std::vector<MovedAxis> axes = moved_axes(from, order);
   const std::byte* source = tensor.bytes().data();
   std::byte* out = result.mutable_data<std::byte>().data();
-  std::vector<std::int64_t> index(order.size(), 0);
-  std::int64_t offset = 0;
-  for (std::int64_t i = 0; i < tensor.count(); ++i) {
-    std::memcpy(out + static_cast<std::size_t>(i) * size, source + static_cast<std::size_t>(offset) * size, size);
-    for (std::size_t axis = order.size(); axis-- > 0;) {
-      offset += steps[axis];
-      if (++index[axis] < result.shape()[axis]) break;
-      offset -= steps[axis] * result.shape()[axis];
-      index[axis] = 0;
-    }
+  if (tensor.count() == 0) return result;
+  switch (size_of(tensor.dtype())) {
+    case 1:
+      move_elements(axes, reinterpret_cast<const std::uint8_t*>(source), reinterpret_cast<std::uint8_t*>(out));
+      break;
+    case 2:
+      move_elements(axes, reinterpret_cast<const std::uint16_t*>(source), reinterpret_cast<std::uint16_t*>(out));
+      break;
+    case 4:
+      move_elements(axes, reinterpret_cast<const std::uint32_t*>(source), reinterpret_cast<std::uint32_t*>(out));
+      break;
+    default:
+      HTPIPE_CHECK(size_of(tensor.dtype()) == 8, "elements of an unknown size");
+      move_elements(axes, reinterpret_cast<const std::uint64_t*>(source), reinterpret_cast<std::uint64_t*>(out));
   }
   return result;
 }

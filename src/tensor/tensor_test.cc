@@ -66,7 +66,8 @@ void expect_transposed(const Tensor& from, const std::vector<std::int64_t>& orde
 }
 
 TEST(TransposeTest, FollowsTheDefinitionForAllOrders) {
-  const std::vector<Shape> shapes = {{}, {5}, {3, 4}, {2, 3, 4}, {1, 5, 2}, {2, 3, 1, 4}, {2, 3, 2, 3, 2}, {3, 0, 2}};
+  const std::vector<Shape> shapes = {
+      {}, {5}, {3, 4}, {2, 3, 4}, {1, 5, 2}, {2, 3, 1, 4}, {2, 3, 2, 3, 2}, {3, 0, 2}, {33, 65}, {40, 3, 70}};
   for (const Shape& shape : shapes) {
     std::vector<std::int64_t> order(shape.size());
     std::iota(order.begin(), order.end(), 0);
