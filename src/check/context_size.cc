@@ -27,7 +27,8 @@ double padded(std::int64_t size) {
 /// A filter per channel: [height, width, 1, channels] on more than one channel.
 bool is_depthwise(const Node& node, const TensorType& weight) {
   const Shape& data = node.operands[0]->type.shape;
-  return weight.shape.size() == 4 && weight.shape[2] == 1 && !data.empty() && data.back() > 1;
+  const bool filter = node.op->operands.size() > 1 && node.op->operands[1].role == Role::kWeight;
+  return filter && weight.shape.size() == 4 && weight.shape[2] == 1 && !data.empty() && data.back() > 1;
 }
 
 double depthwise_factor(const Node& node, int htp_version) {
