@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,7 +157,7 @@ def summary(rows: list[Row]) -> list[str]:
             f" Where both say that there is some, the compiler's buffer is {both[0]:.2f} to {both[-1]:.2f} times the "
             f"estimate, {median(both):.2f} in the median."
         )
-    return lines
+    return [piece for line in lines for piece in textwrap.wrap(line, 118)]
 
 
 def table(rows: list[Row]) -> list[str]:
