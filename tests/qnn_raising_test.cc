@@ -28,6 +28,10 @@ std::string essence(const Graph& graph) {
     }
     // A shape with an open dimension is a shape all the same.
     if (node->is("Reshape")) node->attributes.set("shape", node->result()->type.shape);
+    // The chip has one gelu.
+    if (node->is("ElementWiseNeuron") && node->attributes.text("operation") == "gelu_tanh") {
+      node->attributes.set("operation", std::string("gelu"));
+    }
     for (const ParamLowering& lowering : node->op->lowering.params) {
       if (lowering.operation.empty()) continue;
       const auto& all = node->op->lowering.params;
