@@ -113,7 +113,8 @@ Status merge(Graph& graph, const Nodes& nodes) {
 
 Result<PassReport> run(Graph& graph) {
   PassReport report;
-  std::vector<std::string> inputs;  // by name: the input of some layers may be one of others, and become a Split's result
+  std::vector<std::string>
+      inputs;  // by name: the input of some layers may be one of others, and become a Split's result
   for (Node* node : node_list(graph)) {
     if (may_merge(*node) && siblings(*node->operands[0]).front() == node) inputs.push_back(node->operands[0]->name);
   }
