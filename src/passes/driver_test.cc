@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "ir/text.h"
 #include "ops/registry.h"
+#include "passes/order.h"
 #include "passes/pass.h"
 
 namespace htpipe {
@@ -49,6 +50,30 @@ class Driver : public testing::Test {
 
   Graph graph_{"empty"};
 };
+
+// The network of PP-OCR: the sixth of a hard swish stands in front of a scale that it must not become part of first.
+TEST_F(Driver, AHardSwishIsRecognisedInFrontOfAScale) {
+  for (const auto* order : {&default_order(), &onnx_order()}) {
+    auto graph = parse_graph(R"(graph @g(%x: f32[1,2,3,4], %z: f32[1,2,3,4]) -> (%y) {
+      %w = const f32[2,2,1,1] [1,-2,3,-4]
+      %c = Conv2d(%x, %w)
+      %three = const f32[1] [3]
+      %six = const f32[1] [6]
+      %half = const f32[1] [0.5]
+      %s = ElementWiseBinary(%c, %three) {operation="add"}
+      %clip = ElementWiseNeuron(%s) {operation="relu_min_max", min_value=0.0f, max_value=6.0f}
+      %p = ElementWiseBinary(%c, %clip) {operation="multiply"}
+      %h = ElementWiseBinary(%p, %six) {operation="divide"}
+      %m = ElementWiseBinary(%h, %half) {operation="multiply"}
+      %y = ElementWiseBinary(%m, %z) {operation="add"}
+    })");
+    ASSERT_TRUE(graph) << graph.error().summary();
+    PassOptions options;
+    options.order = *order;
+    ASSERT_TRUE(run_passes(*graph, options));
+    EXPECT_THAT(print(*graph), HasSubstr("hard_swish"));
+  }
+}
 
 TEST_F(Driver, RecordsWhatEachPassDid) {
   PassOptions options;
