@@ -124,12 +124,9 @@ void merge_transpose(Graph& graph, Node* node, PassReport& report) {
 
 Status turn_into_reshape(Graph& graph, Node* node, PassReport& report) {
   report.add(fmt::format("{} moves no element: a Reshape now", describe(*node)));
-  const std::string name = node->name();
-  HTPIPE_TRY(Node * reshape, graph.add_node("Reshape", name, {{"shape", node->result()->type.shape}},
+  HTPIPE_TRY(Node * reshape, graph.add_node("Reshape", node->name(), {{"shape", node->result()->type.shape}},
                                             {node->operands[0]}, node->source, node));
-  graph.replace_uses(node->result(), reshape->result());
-  graph.erase(node);
-  graph.rename(reshape->result(), name);
+  take_place(graph, *reshape, node);
   return {};
 }
 

@@ -45,10 +45,7 @@ class Finiteness {
  private:
   bool find_out(const Value& value) {
     if (value.type.dtype != DType::kF32) return !is_float(value.type.dtype);
-    if (value.is_constant()) {
-      const auto numbers = value.constant.data<float>();
-      return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
-    }
+    if (value.is_constant()) return is_finite_constant(&value);
     if (value.producer == nullptr || holds(kFinite, value.producer->op->name)) return true;
     const Node& node = *value.producer;
     if (!holds(kPassing, node.op->name) && !is_sum(node)) return false;

@@ -22,9 +22,7 @@ Result<PassReport> run(Graph& graph) {
                                              {{"operation", std::string("multiply")}}, {x, x}, node->source, node));
     HTPIPE_TRY(Node * sum, graph.add_node("ReduceSum", graph.unique_name(name + "_sum"), node->attributes,
                                           {square->result()}, node->source, node));
-    graph.replace_uses(node->result(), sum->result());
-    graph.erase(node);
-    graph.rename(sum->result(), name);
+    take_place(graph, *sum, node);
   }
   return report;
 }

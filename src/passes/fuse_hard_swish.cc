@@ -56,14 +56,11 @@ Result<PassReport> run(Graph& graph) {
     if (x == nullptr || x->type.shape != node->result()->type.shape) continue;
     report.add(fmt::format("{} and what is in front of it are a hard_swish", describe(*node)));
     Node* clip = product->operands[product->operands[0] == x ? 1 : 0]->producer;
-    const std::string name = node->name();
-    HTPIPE_TRY(Node * fused, graph.add_node("ElementWiseNeuron", name, {{"operation", std::string("hard_swish")}}, {x},
-                                            node->source, node));
-    graph.replace_uses(node->result(), fused->result());
-    erase_unused(graph, node);
+    HTPIPE_TRY(Node * fused, graph.add_node("ElementWiseNeuron", node->name(),
+                                            {{"operation", std::string("hard_swish")}}, {x}, node->source, node));
+    take_place(graph, *fused, node);
     erase_unused(graph, product);
     erase_unused(graph, clip);
-    graph.rename(fused->result(), name);
   }
   return report;
 }

@@ -5,8 +5,6 @@
 // Invariant: scores are finite and far from 1e30; the parts serve nothing else but the mask, which layers share.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -26,12 +24,6 @@ struct Guard {
   Node* sum;       ///< what the Softmax gets
   std::size_t at;  ///< operand of the sum that is the mask
 };
-
-bool is_finite_constant(const Value* value) {
-  if (value == nullptr || !value->is_constant() || value->type.dtype != DType::kF32) return false;
-  const auto values = value->constant.data<float>();
-  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
-}
 
 /// Whether nothing in a mask that is added is infinite.
 bool is_finite_mask(const Value* value) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,14 +23,15 @@ constexpr std::size_t kWidth = 3;
 /// Every `stride`-th element of `base`, from `begin` on, along each axis.
 struct Comb {
   Value* base;
+  std::vector<Node*> slices;  ///< that `base` goes through
   std::vector<std::int64_t> begin;
   std::vector<std::int64_t> stride;
 };
 
 Comb comb_of(Value* value) {
-  Comb comb = {value, std::vector<std::int64_t>(kAxes, 0), std::vector<std::int64_t>(kAxes, 1)};
+  Comb comb = {value, {}, std::vector<std::int64_t>(kAxes, 0), std::vector<std::int64_t>(kAxes, 1)};
   while (comb.base->producer != nullptr && comb.base->producer->is("StridedSlice")) {
-    const Node& slice = *comb.base->producer;
+    Node& slice = *comb.base->producer;
     if (is_quantised(slice) || slice.operands[0]->type.shape.size() != kAxes) break;
     const auto& begin = slice.attributes.integers("begin");
     const auto& strides = slice.attributes.integers("strides");
@@ -40,6 +40,7 @@ Comb comb_of(Value* value) {
       comb.begin[axis] = begin[axis] + strides[axis] * comb.begin[axis];
       comb.stride[axis] *= strides[axis];
     }
+    comb.slices.push_back(&slice);
     comb.base = slice.operands[0];
   }
   return comb;
@@ -49,13 +50,14 @@ struct Blocks {
   Value* base;
   std::int64_t size;
   std::vector<std::int64_t> order;  ///< by operand of the Concat: row * size + column in the block
+  std::vector<Node*> slices;        ///< users before what they use
 };
 
 std::optional<Blocks> blocks_of(const Node& concat) {
   const Shape& shape = concat.result()->type.shape;
   if (!concat.is("Concat") || is_quantised(concat) || shape.size() != kAxes) return std::nullopt;
   if (concat.attributes.integer("axis") != 1 || concat.operands.size() < 4) return std::nullopt;
-  Blocks blocks = {comb_of(concat.operands[0]).base, 0, {}};
+  Blocks blocks = {comb_of(concat.operands[0]).base, 0, {}, {}};
   const Shape& whole = blocks.base->type.shape;
   if (whole.size() != kAxes || shape[kHeight] == 0 || shape[kWidth] == 0) return std::nullopt;
   blocks.size = whole[kHeight] / shape[kHeight];
@@ -71,7 +73,11 @@ std::optional<Blocks> blocks_of(const Node& concat) {
                        operand->type.shape[0] == whole[0];
     if (!block) return std::nullopt;
     blocks.order.push_back(comb.begin[kHeight] * size + comb.begin[kWidth]);
+    blocks.slices.insert(blocks.slices.end(), comb.slices.begin(), comb.slices.end());
   }
+  std::sort(blocks.slices.begin(), blocks.slices.end(),
+            [](const Node* a, const Node* b) { return Graph::stands_before(b, a); });
+  blocks.slices.erase(std::unique(blocks.slices.begin(), blocks.slices.end()), blocks.slices.end());
   std::vector<std::int64_t> sorted = blocks.order;
   std::sort(sorted.begin(), sorted.end());
   for (std::size_t i = 0; i < sorted.size(); ++i) {
@@ -124,26 +130,12 @@ Result<PassReport> run(Graph& graph) {
                         graph.add_constant(weight->name + "_in_order", in_order(weight->constant, *blocks, channels)));
       erase_unused(graph, weight);
     }
-    const std::string name = node->name();
-    HTPIPE_TRY(Node * made, graph.add_node("SpaceToDepth", name,
+    HTPIPE_TRY(Node * made, graph.add_node("SpaceToDepth", node->name(),
                                            {{"block_size", std::vector<std::int64_t>{blocks->size, blocks->size}},
                                             {"mode", std::string("dcr")}},
                                            {blocks->base}, node->source, node));
-    graph.replace_uses(node->result(), made->result());
-    std::vector<Node*> unused = {node};
-    while (!unused.empty()) {
-      Node* last = unused.back();
-      unused.pop_back();
-      if (!last->result()->users.empty() || graph.is_output(last->result())) continue;
-      for (Value* operand : last->operands) {
-        if (operand == blocks->base || operand->producer == nullptr) continue;
-        if (std::find(unused.begin(), unused.end(), operand->producer) == unused.end()) {
-          unused.insert(unused.begin(), operand->producer);
-        }
-      }
-      graph.erase(last);
-    }
-    graph.rename(made->result(), name);
+    take_place(graph, *made, node);
+    for (Node* slice : blocks->slices) erase_unused(graph, slice);
   }
   return report;
 }

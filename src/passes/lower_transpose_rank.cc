@@ -4,13 +4,16 @@
 // Invariant: only what the chip refuses changes; a Transpose that needs more axes even so stays.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "passes/pass.h"
 #include "passes/permutation.h"
 #include "passes/rewrite.h"
+#include "tensor/moved_axes.h"
 
 namespace htpipe::passes {
 namespace {
@@ -24,32 +27,14 @@ struct Merged {
 };
 
 Merged merged(const Permutation& perm, const Shape& shape) {
-  Permutation order;  // axes of size 1 are anywhere
-  for (const std::int64_t axis : perm) {
-    if (shape[static_cast<std::size_t>(axis)] != 1) order.push_back(axis);
-  }
-  const auto follows = [&shape](std::int64_t axis, std::int64_t next) {
-    for (++axis; axis < next && shape[static_cast<std::size_t>(axis)] == 1;) ++axis;
-    return axis == next;
-  };
-  std::vector<std::int64_t> group_of(shape.size(), -1);  // by operand axis: its group's first result place
-  std::vector<std::int64_t> first;                       // by group, in the order of the result
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || !follows(order[i - 1], order[i])) first.push_back(order[i]);
-    group_of[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(first.size()) - 1;
-  }
-  Merged result;
-  std::vector<std::int64_t> place(first.size(), -1);  // by group, in the order of the operand
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (group_of[axis] < 0) continue;
-    std::int64_t& at = place[static_cast<std::size_t>(group_of[axis])];
-    if (at < 0) {
-      at = static_cast<std::int64_t>(result.shape.size());
-      result.shape.push_back(1);
-    }
-    result.shape[static_cast<std::size_t>(at)] *= shape[axis];
-  }
-  result.perm = place;
+  const std::vector<MovedAxis> axes = moved_axes(shape, perm);
+  const auto axis = [&axes](std::int64_t i) -> const MovedAxis& { return axes[static_cast<std::size_t>(i)]; };
+  Permutation places(axes.size());  // in the result, of the operand's axes from the outermost inwards
+  std::iota(places.begin(), places.end(), std::int64_t{0});
+  std::stable_sort(places.begin(), places.end(),
+                   [&](std::int64_t a, std::int64_t b) { return axis(a).from > axis(b).from; });
+  Merged result = {inverse(places), {}};
+  for (const std::int64_t place : places) result.shape.push_back(axis(place).extent);
   return result;
 }
 
@@ -71,9 +56,7 @@ Result<PassReport> run(Graph& graph) {
     HTPIPE_TRY(Node * moved, graph.add_node("Transpose", graph.unique_name(name + "_moved"), {{"perm", fewer.perm}},
                                             {in->result()}, node->source, node));
     HTPIPE_TRY(Node * out, add_reshape(graph, name + "_out", moved->result(), node->result()->type.shape, *node));
-    graph.replace_uses(node->result(), out->result());
-    graph.erase(node);
-    graph.rename(out->result(), name);
+    take_place(graph, *out, node);
   }
   return report;
 }

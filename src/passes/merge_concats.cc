@@ -52,12 +52,10 @@ Result<PassReport> run(Graph& graph) {
     }
     if (parts.empty()) continue;
     report.add(fmt::format("{} joins what {} others did", describe(*node), parts.size()));
-    const std::string name = node->name();
-    HTPIPE_TRY(Node * made, graph.add_node("Concat", name, node->attributes, std::move(operands), node->source, node));
-    graph.replace_uses(node->result(), made->result());
-    graph.erase(node);
+    HTPIPE_TRY(Node * made,
+               graph.add_node("Concat", node->name(), node->attributes, std::move(operands), node->source, node));
+    take_place(graph, *made, node);
     for (Node* part : parts) graph.erase(part);  // those behind others first
-    graph.rename(made->result(), name);
   }
   return report;
 }

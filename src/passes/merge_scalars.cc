@@ -58,15 +58,12 @@ Result<PassReport> run(Graph& graph) {
     report.add(fmt::format("{} and {} are one step", describe(*front), describe(*node)));
     Tensor constant({DType::kF32, {1}, std::nullopt});
     constant.mutable_data<float>()[0] = *number;
-    const std::string name = node->name();
-    Value* scalar = graph.add_constant(name + "_number", std::move(constant));
-    HTPIPE_TRY(Node * made, graph.add_node("ElementWiseBinary", name,
+    Value* scalar = graph.add_constant(node->name() + "_number", std::move(constant));
+    HTPIPE_TRY(Node * made, graph.add_node("ElementWiseBinary", node->name(),
                                            {{"operation", std::string(first->factor ? "multiply" : "add")}},
                                            {first->x, scalar}, node->source, node));
-    graph.replace_uses(node->result(), made->result());
-    erase_unused(graph, node);
+    take_place(graph, *made, node);
     erase_unused(graph, front);
-    graph.rename(made->result(), name);
   }
   return report;
 }

@@ -27,21 +27,13 @@ Node* product_of(const Graph& graph, const Node& node) {
   return product ? user : nullptr;
 }
 
-/// `made` takes the name, the users and the place of `old`, which disappears.
-void take_place(Graph& graph, Node* old, Node* made) {
-  const std::string name = old->name();
-  graph.replace_uses(old->result(), made->result());
-  graph.erase(old);
-  graph.rename(made->result(), name);
-}
-
 Status replace(Graph& graph, Node* node, PassReport& report) {
   Value* x = node->operands[0];
   if (Node* root = single_use_producer(graph, x); is_operation(root, "ElementWiseUnary", "sqrt")) {
     report.add(fmt::format("{} of a root is one rsqrt", describe(*node)));
     HTPIPE_TRY(Node * made, graph.add_node("ElementWiseUnary", node->name(), {{"operation", std::string("rsqrt")}},
                                            {root->operands[0]}, node->source, node));
-    take_place(graph, node, made);
+    take_place(graph, *made, node);
     graph.erase(root);
     return {};
   }
@@ -52,7 +44,7 @@ Status replace(Graph& graph, Node* node, PassReport& report) {
     attributes.set("operation", std::string("divide"));
     HTPIPE_TRY(Node * made, graph.add_node("ElementWiseBinary", product->name(), std::move(attributes), {other, x},
                                            product->source, product));
-    take_place(graph, product, made);
+    take_place(graph, *made, product);
     graph.erase(node);
     return {};
   }
@@ -62,7 +54,7 @@ Status replace(Graph& graph, Node* node, PassReport& report) {
   Value* numerator = graph.add_constant(node->name() + "_one", std::move(one));
   HTPIPE_TRY(Node * made, graph.add_node("ElementWiseBinary", node->name(), {{"operation", std::string("divide")}},
                                          {numerator, x}, node->source, node));
-  take_place(graph, node, made);
+  take_place(graph, *made, node);
   return {};
 }
 

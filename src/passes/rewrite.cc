@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -43,6 +44,12 @@ std::optional<float> scalar_of(const Value* value) {
   return value->constant.data<float>().front();
 }
 
+bool is_finite_constant(const Value* value) {
+  if (value == nullptr || !value->is_constant() || value->type.dtype != DType::kF32) return false;
+  const auto values = value->constant.data<float>();
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
 std::optional<std::size_t> operand_with(const OpDef& op, Role role) {
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i].role == role) return i;
@@ -68,6 +75,13 @@ void absorb(Graph& graph, Node& producer, Node* consumer) {
   graph.erase(consumer);
   graph.rename(producer.result(), name);
   for (Value* operand : operands) erase_unused(graph, operand);
+}
+
+void take_place(Graph& graph, Node& made, Node* old) {
+  const std::string name = old->name();
+  graph.replace_uses(old->result(), made.result());
+  erase_unused(graph, old);
+  graph.rename(made.result(), name);
 }
 
 bool bypass(Graph& graph, Node* node, Value* value) {

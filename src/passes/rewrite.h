@@ -24,6 +24,9 @@ namespace htpipe::passes {
 /// The one element of a float32 constant; nullopt for anything else.
 [[nodiscard]] std::optional<float> scalar_of(const Value* value);
 
+/// Whether a value is a float32 constant without infinities and NaN.
+[[nodiscard]] bool is_finite_constant(const Value* value);
+
 /// Index of the first operand with that role; nullopt when the operator has none.
 [[nodiscard]] std::optional<std::size_t> operand_with(const OpDef& op, Role role);
 
@@ -36,6 +39,10 @@ namespace htpipe::passes {
 /// `consumer` is now part of `producer`: the producer's result takes the name, the users and the place among the
 /// outputs of the consumer's result; the consumer and constants that nobody else uses disappear.
 void absorb(Graph& graph, Node& producer, Node* consumer);
+
+/// `made`, which computes the same as `old`, takes its users, its name and its place among the outputs; `old`, and
+/// constants that nobody else uses, disappear.
+void take_place(Graph& graph, Node& made, Node* old);
 
 /// Lets the users of the result of `node` take `value` instead and removes `node`. An output's name moves to `value`.
 /// False, and nothing is changed, when that cannot be: `value` is itself an input, an output or a constant.

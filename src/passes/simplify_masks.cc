@@ -61,12 +61,9 @@ Result<PassReport> run(Graph& graph) {
     if (is_quantised(*node)) continue;
     if (reads_in_order(*node)) {
       report.add(fmt::format("{} reads every element in order: a Reshape now", describe(*node)));
-      const std::string name = node->name();
-      HTPIPE_TRY(Node * reshape, graph.add_node("Reshape", name, {{"shape", node->result()->type.shape}},
+      HTPIPE_TRY(Node * reshape, graph.add_node("Reshape", node->name(), {{"shape", node->result()->type.shape}},
                                                 {node->operands[0]}, node->source, node));
-      graph.replace_uses(node->result(), reshape->result());
-      erase_unused(graph, node);
-      graph.rename(reshape->result(), name);
+      take_place(graph, *reshape, node);
       continue;
     }
     Value* other = other_than_true(*node);

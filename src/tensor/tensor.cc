@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <numeric>
 
 #include "base/check.h"
+#include "tensor/moved_axes.h"
 
 namespace htpipe {
 
@@ -212,34 +212,6 @@ Shape permute(const Shape& shape, const std::vector<std::int64_t>& order) {
 }
 
 namespace {
-
-/// An axis of the result of a permutation: its extent, and how far apart its elements are on both sides.
-struct MovedAxis {
-  std::int64_t extent;
-  std::int64_t from;
-  std::int64_t to;
-};
-
-/// Axes in the order of the result. Those that stay together are one, those of a single element are left out.
-std::vector<MovedAxis> moved_axes(const Shape& from, const std::vector<std::int64_t>& order) {
-  std::vector<std::int64_t> strides(from.size(), 1);
-  for (std::size_t axis = from.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * from[axis];
-  std::vector<MovedAxis> axes;
-  for (const std::int64_t axis : order) {
-    const std::int64_t extent = from[static_cast<std::size_t>(axis)];
-    const std::int64_t stride = strides[static_cast<std::size_t>(axis)];
-    if (extent == 1) continue;
-    if (!axes.empty() && axes.back().from == stride * extent) {
-      axes.back() = {axes.back().extent * extent, stride, 0};
-    } else {
-      axes.push_back({extent, stride, 0});
-    }
-  }
-  if (axes.empty()) axes.push_back({1, 1, 1});
-  std::int64_t to = 1;
-  for (std::size_t i = axes.size(); i-- > 0; to *= axes[i].extent) axes[i].to = to;
-  return axes;
-}
 
 /// One plane: `down` is the axis that is dense in the source, `along` the one that is dense in the result. In blocks, so
 /// that what is read and what is written stay in the cache.
