@@ -8,17 +8,13 @@
 
 #include "check/findings.h"
 #include "check/partition.h"
+#include "ir/encodings.h"
 #include "passes/driver.h"
 #include "quant/from_qdq.h"
 #include "target/coverage.h"
 
 namespace htpipe::check {
 namespace {
-
-bool has_encodings(const Graph& graph) {
-  return std::any_of(graph.values().begin(), graph.values().end(),
-                     [](const auto& value) { return value->type.encoding.has_value(); });
-}
 
 Operand operand_of(const Value& value) { return {value.name, to_string(value.type), value.type.shape}; }
 

@@ -8,10 +8,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "check/context_size.h"
+#include "ir/encodings.h"
 
 namespace htpipe::check {
 namespace {
@@ -74,8 +74,7 @@ void find_live_growth(const std::vector<LiveStep>& steps, std::uint64_t notable,
 
 void find_growth(const std::vector<LiveStep>& steps, const Subject& subject, MemoryReport& memory) {
   const auto notable = static_cast<std::uint64_t>(kNotable * static_cast<double>(memory.peak_activation_bytes));
-  const bool calibrated = std::any_of(subject.optimised.values().begin(), subject.optimised.values().end(),
-                                      [](const auto& value) { return value->type.encoding.has_value(); });
+  const bool calibrated = has_encodings(subject.optimised);
   for (const LiveStep& step : steps) {
     if (step.read > 0 && step.written >= notable) {
       const double factor = static_cast<double>(step.written) / static_cast<double>(step.read);

@@ -12,6 +12,7 @@
 #include "cli/table.h"
 #include "export/onnx/export.h"
 #include "import/import_model.h"
+#include "ir/encodings.h"
 #include "passes/driver.h"
 #include "pipeline/python_bridge.h"
 
@@ -28,11 +29,6 @@ PassOptions clean_up() {
   options.order = {"remove_dead_code", "fold_constants remove_identities", "fold_batchnorm",
                    "cancel_transposes join_product_transposes remove_identities", "remove_dead_code"};
   return options;
-}
-
-bool has_encodings(const Graph& graph) {
-  return std::any_of(graph.values().begin(), graph.values().end(),
-                     [](const auto& value) { return value->type.encoding.has_value(); });
 }
 
 /// Largest difference that counts as rounding.

@@ -1,4 +1,5 @@
 #include "pipeline/engine.h"
+#include "ir/encodings.h"
 
 #include <fmt/core.h>
 
@@ -63,11 +64,6 @@ std::optional<Engine> parse_engine(std::string_view name) {
     if (text == name) return value;
   }
   return std::nullopt;
-}
-
-bool has_encodings(const Graph& graph) {
-  return std::any_of(graph.values().begin(), graph.values().end(),
-                     [](const auto& value) { return value->type.encoding.has_value(); });
 }
 
 Result<std::vector<std::string>> prepare_for(Graph& graph, Engine engine, const Target* target, bool optimise) {

@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ir/encodings.h"
 
 namespace htpipe::check {
 
 Adviser::Adviser(const Subject& about, const MemoryReport& needed) : subject(about), memory(needed) {
-  const auto& values = about.optimised.values();
-  calibrated =
-      std::any_of(values.begin(), values.end(), [](const auto& value) { return value->type.encoding.has_value(); });
+  calibrated = has_encodings(about.optimised);
   for (const auto& node : about.optimised.nodes()) macs_ += macs_of(*node);
 }
 

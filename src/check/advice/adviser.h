@@ -26,11 +26,10 @@ class Adviser {
   /// Adds what rule `id` of the table says, at `node` (null = the whole graph). `detail` is what was found here.
   void add(std::string_view id, const Node* node, std::string detail, std::optional<Gain> gain = std::nullopt);
 
-  /// Multiply-adds of a node and of the whole optimised graph.
+  /// Multiply-adds of a node.
   [[nodiscard]] static std::int64_t macs_of(const Node& node);
-  [[nodiscard]] std::int64_t macs() const { return macs_; }
-  /// Whether a node has a share of the multiply-adds that is worth words.
-  [[nodiscard]] bool is_heavy(const Node& node) const { return macs_of(node) * 100 >= macs_ && macs_of(node) > 0; }
+  /// Whether so many multiply-adds of one node are a share that is worth words.
+  [[nodiscard]] bool is_heavy(std::int64_t macs) const { return macs > 0 && macs * 100 >= macs_; }
 
   [[nodiscard]] std::vector<Advice> take();
 

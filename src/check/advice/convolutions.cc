@@ -40,7 +40,9 @@ void about_conv(Adviser& adviser, const Node& node) {
   const std::int64_t outs = node.result()->type.shape.back();
   const std::int64_t groups = std::max<std::int64_t>(1, node.attributes.integer("group"));
   const auto kernel = kernel_of(node);
-  const auto macs = static_cast<double>(Adviser::macs_of(node));
+  const std::int64_t own = Adviser::macs_of(node);
+  const bool heavy = adviser.is_heavy(own);
+  const auto macs = static_cast<double>(own);
   const bool first = node.operands[0]->producer == nullptr;
   if (groups > 1 && outs / groups < kTile) {
     adviser.add("conv-grouped", &node, fmt::format("{} groups of {} channels", groups, outs / groups),
@@ -49,7 +51,7 @@ void about_conv(Adviser& adviser, const Node& node) {
   } else if (ins <= 4 && (first || kernel[0] > 1)) {
     adviser.add("stem-few-channels", &node, fmt::format("{} of {} channels", ins, kTile),
                 Gain{macs * (filled(ins) - 1), "multiply-adds with zeros"});
-  } else if (const double waste = filled(ins) * filled(outs); waste > kWorth && adviser.is_heavy(node)) {
+  } else if (const double waste = filled(ins) * filled(outs); waste > kWorth && heavy) {
     adviser.add("conv-channels-32", &node, fmt::format("{} to {} channels", ins, outs),
                 Gain{macs * (waste - 1), "multiply-adds with zeros"});
   }
@@ -57,7 +59,7 @@ void about_conv(Adviser& adviser, const Node& node) {
     adviser.add("conv-dilated", &node,
                 fmt::format("dilation {}", fmt::join(node.attributes.integers("dilation"), " x ")));
   }
-  if (any_above(kernel, kLargeKernel) && adviser.is_heavy(node)) {
+  if (any_above(kernel, kLargeKernel) && heavy) {
     const auto stacked = static_cast<double>((std::max(kernel[0], kernel[1]) - 1) / 2 * 9);
     const double factor = stacked / static_cast<double>(product(kernel));
     std::optional<Gain> gain;
