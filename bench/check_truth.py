@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from docs_page import write_section
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
+PAGE = ROOT / "docs/feasibility.md"
 FOLDER = ROOT / "build/check_truth"
 PROGRAM = Path(os.environ.get("HTPIPE_CHECK_TRUTH", ROOT / "build/bench/check_truth"))
 TARGETS = ["snapdragon-888", "snapdragon-7-gen-3", "snapdragon-8-gen-3"]
@@ -272,15 +274,6 @@ def table(rows: list[dict[str, Any]], precisions: list[str]) -> str:
     return "\n".join(lines)
 
 
-def write(text: str) -> None:
-    """Puts the table into the document."""
-    path = ROOT / "docs/feasibility.md"
-    begin, end = "<!-- bench/check_truth.py --write -->", "<!-- end -->"
-    before, rest = path.read_text().split(begin, 1)
-    _, after = rest.split(end, 1)
-    path.write_text(f"{before}{begin}\n{text}\n{end}{after}")
-
-
 def main() -> None:
     """Runs, prints, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -306,7 +299,8 @@ def main() -> None:
     false_no = [row for row in judged if not row["feasible"] and row["compiles"]]
     print(f"{len(judged)} cases: false feasible {len(false_yes)}, false infeasible {len(false_no)}")
     if arguments.write:
-        write(table(rows, arguments.precision.split(",")))
+        text = table(rows, arguments.precision.split(","))
+        write_section(PAGE, "<!-- bench/check_truth.py --write -->", "<!-- end -->", f"\n{text}\n")
 
 
 if __name__ == "__main__":

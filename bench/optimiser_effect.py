@@ -30,6 +30,7 @@ import effect_models  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 import onnxruntime as ort  # noqa: E402
+from docs_page import write_section  # noqa: E402
 
 OTHERS = ("onnxsim", "onnxslim", "ort")
 PAGE = ROOT / "docs" / "optimiser.md"
@@ -235,10 +236,7 @@ def main() -> None:
     text = tables(rows)
     print(text)
     if arguments.write:
-        page = PAGE.read_text()
-        before, rest = page.split(BEGIN)
-        after = rest.split(END)[1]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+        write_section(PAGE, BEGIN, END, f"\n\n{text}\n")
 
 
 if __name__ == "__main__":

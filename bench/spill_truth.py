@@ -28,6 +28,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(BUILD / "python")]
 import effect_models  # noqa: E402
 import networks  # noqa: E402
 import torch  # noqa: E402
+from docs_page import write_section  # noqa: E402
 
 TARGETS = ("snapdragon-8-gen-3", "snapdragon-888", "snapdragon-7-gen-3")
 PAGE = ROOT / "docs" / "feasibility.md"
@@ -182,9 +183,7 @@ def main() -> None:
     lines = ["", *summary(rows), "", "MB of 2^20 bytes:", "", *table(rows), ""]
     print("\n".join(lines))
     if arguments.write:
-        text = PAGE.read_text()
-        begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-        PAGE.write_text(text[:begin] + "\n" + "\n".join(lines) + "\n" + text[end:])
+        write_section(PAGE, BEGIN, END, "\n" + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
